@@ -8,23 +8,40 @@ from __future__ import annotations
 
 import re
 from argparse import ArgumentTypeError
-from typing import Final
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.cli.terminal import MAX_COLUMNS
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-MAX_PERCENT: Final = 100
-_MAX_PORT: Final = 65535
 _INT64_MAX: Final = 2**63 - 1
 
 
-def offset_target(text: str) -> str | int:
-    """Return a name that ``offsets --at`` takes, or a time in ms."""
-    return text if text in {"earliest", "latest", "max-timestamp"} else time_ms(text)
+@cache
+def whole(
+    least: int = 0, most: int = _INT64_MAX, *, rule: str | None = None
+) -> Callable[[str], int]:
+    """Return what reads a whole number of these bounds; ``rule`` is the error for a smaller one."""
+
+    def read(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            raise ArgumentTypeError(f"{text}: not a whole number") from None
+        if number < least:
+            raise ArgumentTypeError(f"{text}: {rule or f'must be at least {least}'}")
+        if number > most:
+            raise ArgumentTypeError(f"{text}: must be at most {most}")
+        return number
+
+    return read
 
 
-def reset_target(text: str) -> str | int:
-    """Return a name that ``groups reset --to`` takes, or a time in ms."""
-    return text if text in {"earliest", "latest", "current"} else time_ms(text)
+@cache
+def either(read: Callable[[str], Any], *words: str, **values: object) -> Callable[[str], Any]:
+    """Return what reads as ``read``, except ``words``, as they are, and the names of ``values``."""
+    known = dict(zip(words, words, strict=True)) | values
+    return lambda text: known[text] if text in known else read(text)
 
 
 def time_ms(text: str) -> int:
@@ -74,21 +91,6 @@ def log_level(text: str) -> str:
     return text
 
 
-def not_negative(text: str) -> int:
-    """Return a whole number, at least 0."""
-    return _at_least(0, text)
-
-
-def at_least_one(text: str) -> int:
-    """Return a whole number, at least 1."""
-    return _at_least(1, text)
-
-
-def offset_or_end(text: str) -> int | str:
-    """Return an offset, or the word end."""
-    return text if text == "end" else _at_least(0, text)
-
-
 def byte_pattern(text: str) -> re.Pattern[bytes]:
     """Return a regular expression of Python's, to be searched in bytes of UTF-8."""
     try:
@@ -134,45 +136,3 @@ def input_form(text: str) -> str:
             " takes"
         )
     return text
-
-
-def partition_or_all(text: str) -> int | None:
-    """Return the number of a partition; None for the word all."""
-    return None if text == "all" else _at_least(0, text)
-
-
-def port_number(text: str) -> int:
-    """Return a TCP port; 0 stands for any that is free."""
-    return _at_least(0, text, most=_MAX_PORT)
-
-
-def percentage(text: str) -> int:
-    """Return a whole number from 1 to 100."""
-    return _at_least(1, text, most=MAX_PERCENT)
-
-
-def rate_or_none(text: str) -> int:
-    """Return bytes per second, at least 1; 0 stands for the word none."""
-    return 0 if text == "none" else _at_least(1, text)
-
-
-def columns(text: str) -> int:
-    """Return the width of a drawing in columns, at least 1 and at most 1,000."""
-    return _at_least(1, text, most=MAX_COLUMNS)
-
-
-def partition_count(text: str) -> int:
-    """Return the number of partitions of a topic, at least 1."""
-    return _at_least(1, text, "a topic has at least 1 partition")
-
-
-def _at_least(least: int, text: str, rule: str | None = None, most: int = _INT64_MAX) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        raise ArgumentTypeError(f"{text}: not a whole number") from None
-    if number < least:
-        raise ArgumentTypeError(f"{text}: {rule or f'must be at least {least}'}")
-    if number > most:
-        raise ArgumentTypeError(f"{text}: must be at most {most}")
-    return number

@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidelog.cli.arguments import (
     directory_name,
+    either,
     key_value,
-    not_negative,
-    offset_or_end,
-    partition_count,
-    partition_or_all,
     target_name,
     time_ms,
+    whole,
 )
 from tidelog.cli.shown import Shown
 from tidelog.exit_codes import ExitCode
@@ -250,7 +248,12 @@ def _is_directory(path: str) -> bool:
 def partition_option(text: str, *, required: bool = False) -> Part:
     """Return ``-p N``: one partition instead of all; the word all stands for all."""
     return argument(
-        "-p", "--partition", type=partition_or_all, required=required, metavar="N", help=text
+        "-p",
+        "--partition",
+        type=either(whole(), all=None),
+        required=required,
+        metavar="N",
+        help=text,
     )
 
 
@@ -259,7 +262,7 @@ def partitions_option(text: str, *, required: bool = False, default: int | None 
     return argument(
         "-p",
         "--partitions",
-        type=partition_count,
+        type=whole(1, rule="a topic has at least 1 partition"),
         required=required,
         default=default,
         metavar="N",
@@ -321,12 +324,12 @@ def range_options(start: str, end: str, *, can_start_at_end: bool = False) -> tu
     return (
         argument(
             "--from",
-            type=offset_or_end if can_start_at_end else not_negative,
+            type=either(whole(), "end") if can_start_at_end else whole(),
             metavar="OFFSET",
             dest="start_offset",
             help=start,
         ),
-        argument("--to", type=not_negative, metavar="OFFSET", dest="end_offset", help=end),
+        argument("--to", type=whole(), metavar="OFFSET", dest="end_offset", help=end),
     )
 
 

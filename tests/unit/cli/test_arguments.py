@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidelog.cli.arguments import (
-    at_least_one,
-    columns,
     directory_name,
+    either,
     key_value,
-    not_negative,
-    offset_target,
     time_ms,
+    whole,
 )
+from tidelog.cli.terminal import MAX_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,10 +27,13 @@ def test_a_setting_is_a_name_and_a_value() -> None:
     assert key_value("a=") == ("a", "")
 
 
-def test_an_offset_is_given_by_name_or_by_time() -> None:
-    """For ``offsets --at``."""
-    assert offset_target("max-timestamp") == "max-timestamp"
-    assert offset_target("1970-01-02") == 86_400_000
+def test_a_word_stands_for_a_value() -> None:
+    """It stands for itself, or for what is given; anything else is read."""
+    target = either(time_ms, "max-timestamp", all=None)
+
+    assert target("max-timestamp") == "max-timestamp"
+    assert target("all") is None
+    assert target("1970-01-02") == 86_400_000
 
 
 @pytest.mark.parametrize(
@@ -39,13 +41,13 @@ def test_an_offset_is_given_by_name_or_by_time() -> None:
     [
         (time_ms, "yesterday"),
         (time_ms, "2026-13-01"),
-        (offset_target, "now"),
+        (either(time_ms, "latest"), "now"),
         (key_value, "a"),
         (key_value, "=b"),
-        (not_negative, "-1"),
-        (not_negative, "1.5"),
-        (not_negative, str(2**63)),
-        (at_least_one, "0"),
+        (whole(), "-1"),
+        (whole(), "1.5"),
+        (whole(), str(2**63)),
+        (whole(1), "0"),
         (directory_name, ""),
     ],
 )
@@ -59,6 +61,6 @@ def test_an_invalid_value_is_refused(read: Callable[[str], object], text: str) -
 def test_the_width_of_a_drawing_is_bounded(text: str) -> None:
     """A line of a hundred billion columns would take all memory."""
     with pytest.raises(ArgumentTypeError, match="must be at"):
-        columns(text)
+        whole(1, MAX_COLUMNS)(text)
 
-    assert columns("1000") == 1000
+    assert whole(1, MAX_COLUMNS)("1000") == 1000

@@ -141,7 +141,7 @@ def test_the_same_option_is_the_same_everywhere(enumerated: Enumerated) -> None:
     kinds = defaultdict(set)
     for command in COMMANDS:
         for one in command.options:
-            kind = type(one).__name__, getattr(one.type, "__name__", None), one.dest, one.metavar
+            kind = type(one).__name__, one.type, one.dest, one.metavar
             kinds[one.option_strings[-1]].add((*one.option_strings, *kind, str(one.choices)))
 
     enumerated("options", len(kinds), at_least=60)

@@ -7,7 +7,7 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.cli.arguments import columns
+from tidelog.cli.arguments import whole
 from tidelog.cli.options import (
     JSON,
     LOGS,
@@ -18,7 +18,14 @@ from tidelog.cli.options import (
     argument,
     checked_by,
 )
-from tidelog.cli.terminal import has_colour, print_counts, print_line, print_message, screen_width
+from tidelog.cli.terminal import (
+    MAX_COLUMNS,
+    has_colour,
+    print_counts,
+    print_line,
+    print_message,
+    screen_width,
+)
 from tidelog.codec.shown_rows import as_json
 from tidelog.errors import TidelogError
 from tidelog.explain.printable_text import counted, format_bytes
@@ -53,7 +60,7 @@ COMMAND: Final = Command(
         *LOGS,
         argument(
             "--width",
-            type=columns,
+            type=whole(1, MAX_COLUMNS),
             metavar="COLUMNS",
             help="width of the drawing, at least 40 (default: $COLUMNS, or the terminal's)",
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from tidelog.cli.arguments import percentage
+from tidelog.cli.arguments import whole
 from tidelog.cli.options import (
     FULL,
     JSON,
@@ -39,7 +39,7 @@ COMMAND: Final = Command(
         argument("operation", choices=_OPERATIONS, metavar=f"{{{','.join(_OPERATIONS)}}}"),
         argument(
             "--disk-percent",
-            type=percentage,
+            type=whole(1, 100),
             metavar="N",
             help="retention of a whole directory: also what tidelog.retention.disk.percent=N of a"
             " service would delete",

@@ -6,7 +6,7 @@ import sys
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.cli.arguments import byte_pattern, not_negative, record_form
+from tidelog.cli.arguments import byte_pattern, record_form, whole
 from tidelog.cli.cat.record_selection import Selection
 from tidelog.cli.options import (
     ENCODING,
@@ -64,7 +64,7 @@ COMMAND: Final = Command(
         ),
         argument(
             "--last",
-            type=not_negative,
+            type=whole(),
             metavar="N",
             help="only the last N records of each partition",
         ),
@@ -80,7 +80,7 @@ COMMAND: Final = Command(
             help="only records in whose key or value this regular expression is found",
         ),
         *VISIBILITY,
-        argument("-n", "--limit", type=not_negative, metavar="N", help="at most N records"),
+        argument("-n", "--limit", type=whole(), metavar="N", help="at most N records"),
         argument(
             "-f",
             "--follow",

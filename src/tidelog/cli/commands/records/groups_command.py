@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from tidelog.cli.arguments import not_negative, reset_target
+from tidelog.cli.arguments import either, time_ms, whole
 from tidelog.cli.options import (
     DIRECTORIES,
     JSON,
@@ -38,11 +38,11 @@ COMMAND: Final = Command(
             "reset: set the positions to here: earliest, latest, current (moves only what is beyond"
             " the end of its log, or below its start, there), or the first offset of a TIME",
             metavar="WHERE",
-            read=reset_target,
+            read=either(time_ms, "earliest", "latest", "current"),
         ),
         argument(
             "--to-offset",
-            type=not_negative,
+            type=whole(),
             metavar="OFFSET",
             help="reset: set the positions to this offset",
         ),

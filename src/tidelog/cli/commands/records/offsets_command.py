@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.cli.arguments import offset_target
+from tidelog.cli.arguments import either, time_ms
 from tidelog.cli.options import (
     OPTIONAL_TOPIC,
     PARTITION,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tidelog.readonly.missing.holes import Hole
     from tidelog.readonly.read_only_log import ReadOnlyLog
 
+_TARGETS: Final = ("earliest", "latest", "max-timestamp")
 
 COMMAND: Final = Command(
     "offsets",
@@ -41,7 +42,7 @@ COMMAND: Final = Command(
             "--at",
             "print one offset: earliest, latest, max-timestamp, or that of a TIME",
             metavar="WHEN",
-            read=offset_target,
+            read=either(time_ms, *_TARGETS),
         ),
         argument(
             "--count",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tidelog.cli.arguments import not_negative
+from tidelog.cli.arguments import whole
 from tidelog.cli.options import JSON, LOG_END, LOGS, UP_TO, Command, argument, exclusive
 from tidelog.cli.terminal import print_counts, print_message, print_row
 from tidelog.codec.shown_rows import list_as_json
@@ -27,7 +27,7 @@ COMMAND: Final = Command(
         exclusive(
             argument(
                 "--producer-id",
-                type=not_negative,
+                type=whole(),
                 metavar="N",
                 help="abort: the producer whose transaction is open",
             ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
-from tidelog.cli.arguments import at_least_one, not_negative
+from tidelog.cli.arguments import whole
 from tidelog.cli.options import (
     DIRECTORIES,
     JSON,
@@ -34,14 +34,14 @@ JOB: Final = Command(
         dry_run_option("only print what would be dropped"),
         argument(
             "--local-below",
-            type=not_negative,
+            type=whole(),
             metavar="BYTES",
             help="if fewer bytes of a log must be read, clean it without Spark's tasks, which is"
             " faster (default: 4 GiB)",
         ),
         argument(
             "--buckets",
-            type=at_least_one,
+            type=whole(1),
             metavar="N",
             help="divide the keys into N parts, each held in memory by one task (default: parts of"
             " about 1 GiB, and at least one for each task that runs at a time)",

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from tidelog.cli.arguments import log_level, port_number
+from tidelog.cli.arguments import log_level, whole
 from tidelog.cli.options import DIRECTORY_VARIABLE, SERVER_PROPERTIES, SETTINGS, Command, argument
 from tidelog.cli.terminal import print_message
 from tidelog.errors import KafkaStorageError, StartAborted, TidelogError
@@ -49,7 +49,7 @@ ARGUMENTS: Final = (
     SERVER_PROPERTIES,
     argument(
         "--http",
-        type=port_number,
+        type=whole(0, 65535),
         metavar="PORT",
         dest="http_port",
         help="serve /metrics and /health on this port of 127.0.0.1; 0: on a free one",
