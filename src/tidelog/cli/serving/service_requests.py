@@ -11,10 +11,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tidelog.cli.operations import manager_of
-from tidelog.cli.progress import current_line
+from tidelog.cli.progress import ShownWork, current_line
 from tidelog.cli.server_properties import broker_properties
 from tidelog.cli.terminal import print_message
 from tidelog.datadir.lock_file import writer_of
+from tidelog.embedded.doors import open_to_change
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.scheduler import start_threads
 from tidelog.env.signals import program_of
@@ -24,7 +25,7 @@ from tidelog.env.waiting import sleep_ms
 from tidelog.errors import RequestFailed
 from tidelog.mailbox.wait import Desk
 from tidelog.service.requests.carry_out import carry_out
-from tidelog.service.requests.home import Home, ignore
+from tidelog.service.requests.home import Home
 from tidelog.service.requests.request_client import WAIT_MS, Asker, here_or_there
 
 if TYPE_CHECKING:
@@ -43,41 +44,17 @@ def perform(
     command: str,
     data_dir: str,
     arguments: Mapping[str, Any],
-    opened: Opened,
-    report: Callable[[Any], None] = ignore,
+    opened: Opened | None = None,
+    *,
+    show: Callable[[Any], None] | None = None,
+    is_plan: bool = False,
 ) -> Any:  # noqa: ANN401 - each command has a result of its own
     """Carry a command out, here or by the service that holds ``data_dir``; return its result.
 
-    ``opened`` locks and opens the directory. ``report`` is called with parts of the result as they
-    come, by this process only. Errors as ``here_or_there``, and of the command.
-    """
-
-    def here() -> Any:  # noqa: ANN401 - as above
-        return perform_here(command, data_dir, arguments, opened, report)
-
-    return asked(command, data_dir, arguments, here)
-
-
-def perform_change(command: str, data_dir: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Carry out a command that changes topics or a log, as ``perform``; return its row."""
-    from tidelog.cli.progress import ShownWork
-    from tidelog.embedded.doors import open_to_change
-
-    opened = partial(open_to_change, data_dir, watcher=ShownWork())
-    row: dict[str, Any] = perform(command, data_dir, arguments, opened)
-    return row
-
-
-def perform_printing(
-    act: Callable[..., Any],
-    request: tuple[str, str, Mapping[str, Any], Opened],
-    show: Callable[[Any], None],
-    rows_of: Callable[[Any], Sequence[Any]] = list,
-) -> Any:  # noqa: ANN401 - as above
-    """Carry a command out by ``perform`` or ``perform_here``; show each row of its result once.
-
-    ``request`` are the arguments of ``act``. Rows are shown as they come; if the command fails,
-    those of what it had done are, before the error is raised. ``rows_of`` a result are its rows.
+    ``opened`` locks and opens the directory; by default it is opened to be changed. ``show`` is
+    called once with each row of the result, as they come; if the command fails, with the rows of
+    what it had done, before the error is raised. ``is_plan``: no service is asked. Errors as
+    ``here_or_there``, and of the command.
     """
     shown = 0
     rest: Sequence[Any] = ()
@@ -85,12 +62,18 @@ def perform_printing(
     def report(row: Any) -> None:  # noqa: ANN401 - as above
         nonlocal shown
         shown += 1
-        current_line().erase()
-        show(row)
+        if show is not None:
+            current_line().erase()
+            show(row)
+
+    def here() -> Any:  # noqa: ANN401 - as above
+        with (opened or partial(open_to_change, data_dir, watcher=ShownWork()))() as manager:
+            machine = manager.machine._replace(start_threads=start_threads)
+            return carry_out(Home(manager, machine, data_dir, report), command, arguments)
 
     try:
-        result = act(*request, report)
-        rest = rows_of(result)[shown:]
+        result = here() if is_plan else asked(command, data_dir, arguments, here)
+        rest = () if show is None else _rows_of(result)[shown:]
     except RequestFailed as error:
         rest = error.done
         raise
@@ -107,15 +90,15 @@ def perform_on(
     show: Callable[[Any], None],
     opened: Opened | None = None,
 ) -> list[dict[str, Any]]:
-    """Carry a command out on logs, as ``perform_printing``; print its notes, return its rows.
+    """Carry a command out on logs, as ``perform``; print its notes, return its rows.
 
     ``opened``: by default a manager of the directories of ``places``. Nothing is done without any.
     """
     if not places:
         return []
     opened = opened or partial(manager_of, args, places)
-    request = (args.command, os.path.dirname(places[0].path), arguments, opened)
-    done = perform_printing(perform, request, show, _rows_of)
+    data_dir = os.path.dirname(places[0].path)
+    done = perform(args.command, data_dir, arguments, opened, show=show)
     for note in done["notes"] if isinstance(done, dict) else ():
         print_message(args.command, note)
     return list(_rows_of(done))
@@ -124,19 +107,6 @@ def perform_on(
 def _rows_of(result: Any) -> Sequence[Any]:  # noqa: ANN401 - as above
     rows: Sequence[Any] = result["logs"] if isinstance(result, dict) else result
     return rows
-
-
-def perform_here(
-    command: str,
-    data_dir: str,
-    arguments: Mapping[str, Any],
-    opened: Opened,
-    report: Callable[[Any], None] = ignore,
-) -> Any:  # noqa: ANN401 - as above
-    """Carry a command out in this process."""
-    with opened() as manager:
-        machine = manager.machine._replace(start_threads=start_threads)
-        return carry_out(Home(manager, machine, data_dir, report), command, arguments)
 
 
 def asked(

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from tidelog.cli.options import DIRECTORY_VARIABLE
 from tidelog.cli.partition_choice import choose_partitions
-from tidelog.cli.progress import ShownWork
 from tidelog.cli.serving.service_requests import perform
 from tidelog.cli.terminal import print_line
 from tidelog.codec.shown_rows import as_json
 from tidelog.config.log_config import LogConfig
 from tidelog.datadir.lock_file import has_writer
-from tidelog.embedded.doors import open_to_change
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import CannotUndo, InvalidArgument
@@ -62,7 +60,7 @@ def run_abort(args: Namespace) -> int:
     records = _count_records(chosen, place, plan)
     row: Mapping[str, Any] = as_json(plan)
     if args.execute:
-        row = _perform(
+        row = perform(
             "abort-transaction",
             data_dir,
             {
@@ -124,13 +122,6 @@ def _count_records(chosen: ChosenPartitions, place: Place, plan: AbortPlan) -> i
     return count
 
 
-def _perform(command: str, data_dir: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    row: Mapping[str, Any] = perform(
-        command, data_dir, arguments, lambda: open_to_change(data_dir, watcher=ShownWork())
-    )
-    return row
-
-
 def _print(args: Namespace, row: Mapping[str, Any]) -> None:
     """Print what is, or would be, written, and what readers see from then on."""
     if args.json:
@@ -163,7 +154,7 @@ def _undo(args: Namespace, key: TopicPartition, chosen: ChosenPartitions, place:
     arguments = {"partitions": {key.topic: [key.partition]}}
     record = None
     if args.execute:
-        row = _perform("undo-abort", data_dir, arguments)
+        row = perform("undo-abort", data_dir, arguments)
     else:
         record = read_record(SYSTEM_FILES, data_dir, key)
         if record is None:

@@ -63,7 +63,7 @@ def run(args: Namespace) -> int:
     if not has_settings and args.partitions is None:
         ways = "-o KEY=VALUE, --unset KEY, --follow KEY or --partitions N"
         raise InvalidArgument(f"nothing to change: use {ways}")
-    from tidelog.cli.serving.service_requests import perform_change
+    from tidelog.cli.serving.service_requests import perform
 
     path = os.path.abspath(args.directory)
     arguments = {
@@ -74,13 +74,13 @@ def run(args: Namespace) -> int:
     }
     row = {"topic": args.topic, "settings": None, "unknown": None, "partitions": None}
     if has_settings:
-        topic = perform_change(args.command, path, arguments)
+        topic = perform(args.command, path, arguments)
         row |= topic
         if not args.json:
             print_line(_settings(topic))
     if args.partitions is not None:
         wanted = {"topic": args.topic, "partitions": args.partitions}
-        topic = perform_change("create-partitions", path, wanted)
+        topic = perform("create-partitions", path, wanted)
         row |= topic
         if not args.json:
             print_line(f"{topic['topic']}: {counted(topic['partitions'], 'partition')}")

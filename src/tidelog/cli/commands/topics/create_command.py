@@ -28,7 +28,7 @@ COMMAND: Final = Command(
 
 def run(args: Namespace) -> int:
     """Create the topic and print its name, number of partitions and id."""
-    from tidelog.cli.serving.service_requests import perform_change
+    from tidelog.cli.serving.service_requests import perform
     from tidelog.config.log_config import LogConfig
     from tidelog.datadir.birth import birth_values
     from tidelog.env.system_files import SYSTEM_FILES
@@ -41,7 +41,7 @@ def run(args: Namespace) -> int:
         "settings": dict(args.options),
         "birth": birth_values(LogConfig()),
     }
-    topic = perform_change(args.command, path, arguments)
+    topic = perform(args.command, path, arguments)
     if is_new:
         print_message(args.command, f"created data directory {path}")
     partitions = counted(topic["partitions"], "partition")

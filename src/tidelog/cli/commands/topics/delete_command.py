@@ -26,12 +26,11 @@ def run(args: Namespace) -> int:
     """Delete the topics with all their records, or with ``--dry-run`` print their sizes only."""
     from tidelog.cli.operations import files_of
     from tidelog.cli.progress import ShownWork
-    from tidelog.cli.serving.service_requests import perform, perform_here, perform_printing
+    from tidelog.cli.serving.service_requests import perform
     from tidelog.embedded.doors import open_to_change
 
     path = os.path.abspath(args.directory)
     fs = files_of(args)
-    act = perform_here if args.dry_run else perform
     verb = "would be deleted" if args.dry_run else "deleted"
 
     def show(topic: Mapping[str, Any]) -> None:
@@ -39,7 +38,8 @@ def run(args: Namespace) -> int:
         print_row(args, topic, f"{topic['topic']}: {size} {verb}")
 
     opened = partial(open_to_change, path, fs=fs, watcher=ShownWork())
-    topics = perform_printing(act, (args.command, path, {"topics": args.topics}, opened), show)
+    arguments = {"topics": args.topics}
+    topics = perform(args.command, path, arguments, opened, show=show, is_plan=args.dry_run)
     freed = sum(topic["sizeBytes"] for topic in topics)
     print_counts(args, topics=len(topics), freedBytes=freed)
     return 0

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from tidelog.cli.arguments import rate_or_none
+from tidelog.cli.arguments import either, whole
 from tidelog.cli.options import (
     DIRECTORY,
     JSON,
@@ -32,12 +33,13 @@ from tidelog.explain.printable_text import format_bytes, printable
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from tidelog.cli.partition_choice import Place
     from tidelog.cli.progress import Task
     from tidelog.config.broker_config import BrokerConfig
     from tidelog.embedded.logs import Logs
-    from tidelog.manager.lifecycle.move_status import MoveStatus
+    from tidelog.manager.log_manager import LogManager
     from tidelog.segment.filenames import TopicPartition
 
 LOOK_MS: Final = 100
@@ -65,7 +67,7 @@ COMMAND: Final = Command(
         ),
         argument(
             "--throttle",
-            type=rate_or_none,
+            type=either(whole(1), none=0),
             metavar="RATE",
             help="bytes per second that all moves of the process copy at most; none: as"
             " replica.alter.log.dirs.io.max.bytes.per.second says",
@@ -110,12 +112,9 @@ def _move(args: Namespace) -> int:
         raise InvalidArgument(f"--to {args.target}: the partitions are there already")
     if args.throttle is not None:
         limit = {"bytes_per_second": args.throttle or None}
-        asked("throttle-moves", source, limit, lambda: _unless_held(source, lambda: None))
+        asked("throttle-moves", source, limit, partial(_check_not_held, source))
     arguments = {"partitions": numbers_by_topic(places), "target": target}
-
-    def here() -> None:
-        _move_here(places, source, target, args.throttle)
-
+    here = partial(_move_here, places, source, target, args.throttle)
     asked(args.command, source, arguments, here, _looking(places, source, target))
     for place in places:
         row = {"topic": place.topic, "partition": place.partition, "directory": target}
@@ -200,30 +199,28 @@ def _looking(places: Sequence[Place], source: str, target: str) -> Callable[[Tas
 
 def _list(args: Namespace) -> int:
     """List the moves of a service, or those that wait for one; 0 also if there are none."""
-    from tidelog.cli.serving.service_requests import asked
-
-    source = os.path.abspath(args.directory)
-
-    def here() -> list[dict[str, Any]]:
-        return list_as_json(_in_files(args, source))
-
-    rows = asked("list-moves", source, {}, lambda: _unless_held(source, here))
-    rows = [
-        row
-        for row in rows
-        if args.topic in {None, row["topic"]} and args.partition in {None, row["partition"]}
-    ]
+    rows = _moving(args, os.path.abspath(args.directory))
     for row in rows:
         print_row(args, row, printable(_as_text(row)))
     print_counts(args, moves=len(rows))
     return 0
 
 
-def _in_files(args: Namespace, source: str) -> list[MoveStatus]:
+def _moving(args: Namespace, source: str) -> list[dict[str, Any]]:
+    """Return the moves of a service, or those that wait for one, of what is named."""
+    from tidelog.cli.serving.service_requests import asked
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.manager.lifecycle.move_status import moves_in_files
 
-    return moves_in_files(SYSTEM_FILES, _directories(args, source))
+    def here() -> list[dict[str, Any]]:
+        _check_not_held(source)
+        return list_as_json(moves_in_files(SYSTEM_FILES, _directories(args, source)))
+
+    return [
+        row
+        for row in asked("list-moves", source, {}, here)
+        if args.topic in {None, row["topic"]} and args.partition in {None, row["partition"]}
+    ]
 
 
 def _directories(args: Namespace, source: str) -> list[str]:
@@ -232,14 +229,13 @@ def _directories(args: Namespace, source: str) -> list[str]:
     return [source] if target in {None, source} else [source, str(target)]
 
 
-def _unless_held(data_dir: str, here: Callable[[], Any]) -> Any:  # noqa: ANN401 - as ``here``
-    """Return what ``here`` returns; raise DirectoryLocked if a process holds the directory."""
+def _check_not_held(data_dir: str) -> None:
+    """Raise DirectoryLocked if a process holds the directory."""
     from tidelog.datadir.lock_file import LOCK_FILE, writer_of
 
     pid = writer_of(data_dir)
     if pid is not None:
         raise DirectoryLocked(os.path.join(data_dir, LOCK_FILE), pid)
-    return here()
 
 
 def _as_text(row: Mapping[str, Any]) -> str:
@@ -258,45 +254,29 @@ def _as_text(row: Mapping[str, Any]) -> str:
 
 def _cancel(args: Namespace) -> int:
     """Cancel the moves of a topic, or of one partition."""
-    from tidelog.cli.serving.service_requests import asked
+    from tidelog.cli.serving.service_requests import perform
+    from tidelog.embedded.doors import open_to_change
 
     if args.topic is None:
         raise InvalidArgument("name the TOPIC whose moves are to be cancelled")
     source = os.path.abspath(args.directory)
-    moving = asked("list-moves", source, {}, lambda: _unless_held(source, lambda: None))
-    if moving is None:
-        moving = list_as_json(_in_files(args, source))
-    numbers = sorted(
-        row["partition"]
-        for row in moving
-        if row["topic"] == args.topic and args.partition in {None, row["partition"]}
-    )
+    numbers = sorted(row["partition"] for row in _moving(args, source))
     if not numbers:
         raise InvalidArgument(f"no partition of {args.topic} is being moved: see --list")
-    arguments = {"partitions": {args.topic: numbers}}
-    rows = asked("cancel-moves", source, arguments, lambda: _cancel_here(args, source, arguments))
+
+    def opened() -> AbstractContextManager[LogManager]:
+        """Lock the directories, where an earlier service has left copies."""
+        _check_not_held(source)
+        if args.target is None:
+            raise InvalidArgument("without a service, --to must name the directory of the copies")
+        return open_to_change(*_directories(args, source))
+
+    rows = perform("cancel-moves", source, {"partitions": {args.topic: numbers}}, opened)
     for row in rows:
         name = printable(f"{row['topic']}-{row['partition']}")
         print_row(args, row, f"{name}: the move was cancelled")
     print_counts(args, partitions=len(rows))
     return 0
-
-
-def _cancel_here(args: Namespace, source: str, arguments: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
-    """Delete the copies that an earlier service left; this process locks the directories."""
-    from tidelog.cli.serving.service_requests import perform_here
-    from tidelog.embedded.doors import open_to_change
-
-    def check() -> None:
-        if args.target is None:
-            raise InvalidArgument("without a service, --to must name the directory of the copies")
-
-    _unless_held(source, check)
-
-    def opened() -> Any:  # noqa: ANN401 - a manager, as a context
-        return open_to_change(*_directories(args, source))
-
-    return perform_here("cancel-moves", source, arguments, opened)
 
 
 def _throttle(args: Namespace) -> int:
@@ -306,10 +286,11 @@ def _throttle(args: Namespace) -> int:
     source = os.path.abspath(args.directory)
 
     def refuse() -> NoReturn:
+        _check_not_held(source)
         raise InvalidArgument(f"no service runs on {source}, so nothing is being moved")
 
     arguments = {"bytes_per_second": args.throttle or None}
-    row = asked("throttle-moves", source, arguments, lambda: _unless_held(source, refuse))
+    row = asked("throttle-moves", source, arguments, refuse)
     limit = f"at most {format_bytes(args.throttle)}/s" if args.throttle else "as the settings say"
     print_row(args, row, f"moves together copy {limit}")
     return 0
