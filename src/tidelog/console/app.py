@@ -80,12 +80,14 @@ class Pages:
                 answer = _notice("That cannot be asked", str(error), 400)
             except (TidelogError, OSError) as error:
                 answer = _notice("This cannot be read now", str(error), 200)
-        return answer.status, render(answer, paths=self._desk.paths)
+        return answer.status, self._rendered(answer)
 
     def not_found(self) -> str:
         """Return the page for an address that none answers."""
-        answer = _notice("Not found", "There is no page at this address.", 404)
-        return render(answer, paths=self._desk.paths)
+        return self._rendered(_notice("Not found", "There is no page at this address.", 404))
+
+    def _rendered(self, answer: Answer) -> str:
+        return render(answer, paths=self._desk.paths, now_ms=self._desk.clock.now_ms())
 
 
 def make_app(desk: Desk, watch: Watch, access: Access) -> ASGIApp:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.console.paging import paged, sorted_rows, sorting
-from tidelog.console.rendering import Answer, duration
+from tidelog.console.rendering import Answer
 from tidelog.errors import UnknownTopicOrPartition
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ class GroupRow(NamedTuple):
     unknown: int
     beyond: int
     commit_time_ms: int
-    ago: str
     line: Sparkline | None = None
 
 
@@ -38,10 +38,10 @@ def groups_page(desk: Desk, asked: Asked) -> Answer:
     """Show all groups, the one that is furthest behind first."""
     how = sorting(asked, _COLUMNS, "groups", rising="name")
     found = asked.text("q").lower()
-    by_name: dict[str, list[GroupPosition]] = {}
+    by_name: dict[str, list[GroupPosition]] = defaultdict(list)
     for one in desk.groups.positions:
-        by_name.setdefault(one.group, []).append(one)
-    rows = [_row(desk, name, own) for name, own in by_name.items() if found in name.lower()]
+        by_name[one.group].append(one)
+    rows = [_row(name, own) for name, own in by_name.items() if found in name.lower()]
     values = {
         "lag": lambda row: row.lag,
         "name": lambda row: row.name,
@@ -73,11 +73,10 @@ def group_page(desk: Desk, asked: Asked) -> Answer:
     )
 
 
-def _row(desk: Desk, name: str, own: list[GroupPosition]) -> GroupRow:
+def _row(name: str, own: list[GroupPosition]) -> GroupRow:
     lags = [one.lag for one in own if one.lag is not None]
     last = max(one.commit_time_ms for one in own)
-    ago = "" if last < 0 else duration(desk.clock.now_ms() - last)
     beyond = [lag for lag in lags if lag < 0]
     return GroupRow(
-        name, len(own), sum(lags) - sum(beyond), len(own) - len(lags), len(beyond), last, ago
+        name, len(own), sum(lags) - sum(beyond), len(own) - len(lags), len(beyond), last
     )

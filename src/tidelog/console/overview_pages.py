@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidelog.console.paging import paged, sorted_rows, sorting
-from tidelog.console.rendering import Answer, duration
+from tidelog.console.rendering import Answer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from tidelog.console.asked import Asked
     from tidelog.console.desk import Desk
     from tidelog.console.partition_survey import Surveyed
-    from tidelog.segment.filenames import TopicPartition
 
 _COLUMNS: Final = ("size", "name", "growth", "age", "written", "lag", "damage")
-
-
-class PartitionRow(NamedTuple):
-    """A partition in a list; ``lag`` is the largest one of a group."""
-
-    surveyed: Surveyed
-    lag: int | None
-    age: str
-    written: str
-
-    @property
-    def key(self) -> TopicPartition:
-        """The partition."""
-        return self.surveyed.key
 
 
 class TopicRow(NamedTuple):
@@ -48,8 +34,6 @@ class TopicRow(NamedTuple):
     written_ms: int | None
     lag: int | None
     damaged: int
-    age: str
-    written: str
 
 
 def topics_page(desk: Desk, asked: Asked) -> Answer:
@@ -74,7 +58,7 @@ def partitions_page(desk: Desk, asked: Asked) -> Answer:
     """Show all partitions, the largest first."""
     found = asked.text("q").lower()
     rows = [one for one in desk.survey.partitions if found in str(one.key).lower()]
-    return Answer("partitions.html", {**_partition_list(desk, asked, rows, "partitions")})
+    return Answer("partitions.html", _partition_list(desk, asked, rows, "partitions"))
 
 
 def topic_page(desk: Desk, asked: Asked) -> Answer:
@@ -104,39 +88,31 @@ def topic_page(desk: Desk, asked: Asked) -> Answer:
 
 def topic_rows(desk: Desk) -> list[TopicRow]:
     """Return a row for each topic, in order of their names."""
-    by_topic: dict[str, list[Surveyed]] = {}
+    by_topic: dict[str, list[Surveyed]] = defaultdict(list)
     for one in desk.survey.partitions:
-        by_topic.setdefault(one.key.topic, []).append(one)
-    missing: dict[str, int] = {}
-    for gone in desk.survey.missing:
-        missing[gone.topic] = missing.get(gone.topic, 0) + 1
-    topics = desk.directory.topics
+        by_topic[one.key.topic].append(one)
+    missing = Counter(gone.topic for gone in desk.survey.missing)
     return [
-        _topic_row(desk, name, len(topic.partitions), by_topic.get(name, []), missing.get(name, 0))
-        for name, topic in topics.items()
+        _topic_row(desk, name, len(topic.partitions), by_topic[name], missing[name])
+        for name, topic in desk.directory.topics.items()
     ]
 
 
 def _topic_row(
-    desk: Desk, name: str, partitions: int, known: Iterable[Surveyed], missing: int
+    desk: Desk, name: str, partitions: int, found: list[Surveyed], missing: int
 ) -> TopicRow:
-    found = list(known)
     growths = [one.growth for one in found if one.growth is not None]
     lags = [lag for one in found if (lag := desk.groups.lags.get(one.key)) is not None]
-    oldest = min((one.oldest_ms for one in found if one.oldest_ms >= 0), default=None)
-    written = max((one.written_ms for one in found if one.written_ms >= 0), default=None)
     return TopicRow(
         name,
         partitions,
         len(found),
         sum(one.size_bytes for one in found),
         sum(growths) if growths else None,
-        oldest,
-        written,
+        min((one.oldest_ms for one in found if one.oldest_ms >= 0), default=None),
+        max((one.written_ms for one in found if one.written_ms >= 0), default=None),
         max(lags, default=None),
         sum(one.problem is not None for one in found) + missing,
-        _ago(desk, oldest),
-        _ago(desk, written),
     )
 
 
@@ -155,18 +131,4 @@ def _partition_list(
         "damage": lambda row: row.problem is not None,
     }
     page = paged(sorted_rows(rows, how, values), asked, *path)
-    shown = [
-        PartitionRow(
-            one,
-            lags.get(one.key),
-            _ago(desk, one.oldest_ms if one.oldest_ms >= 0 else None),
-            _ago(desk, one.written_ms if one.written_ms >= 0 else None),
-        )
-        for one in page.rows
-    ]
-    page_values = {"page": page, "rows": shown}
-    return {**desk.state(), **page_values, "how": how, "q": asked.text("q")}
-
-
-def _ago(desk: Desk, ms: int | None) -> str:
-    return "" if ms is None else duration(desk.clock.now_ms() - ms)
+    return {**desk.state(), "page": page, "lags": lags, "how": how, "q": asked.text("q")}

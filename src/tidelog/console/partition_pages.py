@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidelog.codec.shown_rows import as_json
@@ -26,12 +27,11 @@ from tidelog.manager.compaction_plan import compaction_to_plan, plan_compaction
 from tidelog.readonly.read_only_log import ReadUpTo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tidelog.console.asked import Asked
     from tidelog.console.desk import Desk
     from tidelog.explain.describe import LogFacts
     from tidelog.explain.pictures.log_picture import LogPicture
+    from tidelog.explain.tables.system_table import Column, SystemTable
     from tidelog.readonly.missing.damaged_range import DamagedRange
     from tidelog.readonly.read_only_log import Offsets, ReadOnlyLog
     from tidelog.readonly.replayed_transactions import LogTransactions
@@ -54,8 +54,7 @@ LINE_ROWS: Final = 200
 class Lines(NamedTuple):
     """A system table on a page; ``is_cut``: it has more rows than are shown."""
 
-    names: tuple[str, ...]
-    texts: tuple[str, ...]
+    columns: tuple[Column, ...]
     rows: list[tuple[Any, ...]]
     is_cut: bool
 
@@ -307,20 +306,10 @@ def _check(desk: Desk, key: TopicPartition) -> dict[str, Any]:
     }
 
 
-def _lines(desk: Desk, table: Any, key: TopicPartition) -> Tried:  # noqa: ANN401 - a SystemTable
+def _lines(desk: Desk, table: SystemTable, key: TopicPartition) -> Tried:
     def read() -> Lines:
-        rows: list[tuple[Any, ...]] = []
-        is_cut = False
-        for row in table.partition_rows(desk.tables, key):
-            if len(rows) == LINE_ROWS:
-                is_cut = True
-                break
-            rows.append(row[2:])
-        columns = table.columns[2:]
-        names, texts = (
-            tuple(part) for part in zip(*((c.name, c.text) for c in columns), strict=True)
-        )
-        return Lines(names, texts, rows, is_cut)
+        found = islice(table.partition_rows(desk.tables, key), LINE_ROWS + 1)
+        rows = [row[2:] for row in found]
+        return Lines(table.columns[2:], rows[:LINE_ROWS], len(rows) > LINE_ROWS)
 
-    question: Callable[[], Lines] = read
-    return tried(question)
+    return tried(read)

@@ -112,7 +112,6 @@ class PartitionSurvey:
         self.total = 0
         self.ended_ms = 0
         self.took_ms = 0
-        self.version = 0
 
     @property
     def is_running(self) -> bool:
@@ -182,7 +181,6 @@ class PartitionSurvey:
         """End a pass; ``failure``: why it could not go through, or begin."""
         self._steps, self.failure = None, failure
         self.ended_ms = self._clock.now_ms()
-        self.version += 1
 
     def _pass(self, directory: ReadOnlyDirectory) -> Iterator[None]:
         keys, missing = directory.partitions, directory.missing

@@ -52,6 +52,7 @@ def _environment() -> Environment:
     made.filters |= {
         "size": format_bytes,
         "time": _time,
+        "ago": _ago,
         "number": lambda value: "" if value is None else f"{value:,}",
         "rate": _rate,
         "counted": counted,
@@ -107,6 +108,10 @@ def _finalize(value: object) -> object:
 
 def _time(ms: int | None) -> str:
     return "" if ms is None or ms < 0 else format_time(ms)
+
+
+def _ago(ms: int | None, now_ms: int) -> str:
+    return "" if ms is None or ms < 0 else duration(now_ms - ms)
 
 
 def _rate(value: float | None) -> str:
