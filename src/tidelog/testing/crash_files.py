@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import posixpath
 from contextlib import contextmanager
@@ -17,15 +18,20 @@ from tidelog.errors import DirectoryLocked
 from tidelog.testing.disk import DirectoryNode, Disk, FileNode, Kept, Node
 from tidelog.testing.faults import Faults, Operation
 from tidelog.testing.manual_time import ManualClock
-from tidelog.testing.open_file import CrashFile, os_error
 
 if TYPE_CHECKING:
     from collections.abc import Buffer, Iterator  # type: ignore[attr-defined]  # Buffer: 3.12+
+    from typing import Self
 
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileLock, OpenFile, OpenMode
 
 _UNLIMITED: Final = 2**60
+
+
+def os_error(code: int, path: str) -> OSError:
+    """Return the error that the operating system has for ``code``."""
+    return OSError(code, os.strerror(code), path)
 
 
 class CrashLock:
@@ -64,7 +70,8 @@ class CrashFileSystem:
         self._faults = Faults()
         self._capacity: int | None = None
         self._locked: dict[FileNode, CrashLock] = {}
-        self._boot = 0
+        self.boot = 0
+        """Number of restarts of the program or the machine."""
         self._lock = RLock()
         self.has_lost_bytes = False
         """Whether a sync of a file has failed since the last restart of the machine."""
@@ -148,7 +155,7 @@ class CrashFileSystem:
         The disk keeps everything, synced or not.
         """
         with self._lock:
-            self._boot += 1
+            self.boot += 1
             self._locked.clear()
 
     def end_process(self, *, holds_locks: bool) -> None:
@@ -191,20 +198,19 @@ class CrashFileSystem:
 
     def read(self, path: str) -> bytes:
         """Return all bytes of a file."""
-        with self._lock:
-            self._faults.check("read", path)
+        with self.looking("read", path):
             return bytes(self._file(path).content)
 
     def write(self, path: str, data: Buffer) -> None:
         """Create the file or replace its content; neither atomic nor durable."""
-        with self._change("write", path):
+        with self.changing("write", path):
             node = self._file(path) if self._look_up(path) is not None else self._create(path)
             node.truncate(0)
             self.put(node, path, bytes(data), 0)
 
     def rename(self, source: str, target: str) -> None:
         """Rename ``source`` to ``target`` atomically, replacing a file of that name."""
-        with self._change("rename", source, target):
+        with self.changing("rename", source, target):
             node = self._existing(source)
             self._check_replaceable(node, target)
             old, new = self._entry(source), self._entry(target)
@@ -213,7 +219,7 @@ class CrashFileSystem:
 
     def link(self, source: str, target: str) -> None:
         """Give the file a second name; FileExistsError if the name is taken."""
-        with self._change("link", source, target):
+        with self.changing("link", source, target):
             node = self._file(source)
             if self._look_up(target) is not None:
                 raise os_error(errno.EEXIST, target)
@@ -221,21 +227,20 @@ class CrashFileSystem:
 
     def delete(self, path: str) -> None:
         """Delete a file; FileNotFoundError if it does not exist."""
-        with self._change("delete", path):
+        with self.changing("delete", path):
             self._file(path)
             self._disk.rename({self._entry(path): None})
 
     def delete_directory(self, path: str) -> None:
         """Delete an empty directory."""
-        with self._change("delete_directory", path):
+        with self.changing("delete_directory", path):
             if self._directory(path).entries:
                 raise os_error(errno.ENOTEMPTY, path)
             self._disk.rename({self._entry(path): None})
 
     def list(self, path: str) -> list[str]:
         """Return the names in a directory, shuffled so that no program relies on an order."""
-        with self._lock:
-            self._faults.check("list", path)
+        with self.looking("list", path):
             names = sorted(self._directory(path).entries)
             self._shuffler.shuffle(names)
             return names
@@ -257,8 +262,7 @@ class CrashFileSystem:
 
     def stat(self, path: str) -> FileStat:
         """Return size, time of modification and kind; FileNotFoundError if there is no entry."""
-        with self._lock:
-            self._faults.check("stat", path)
+        with self.looking("stat", path):
             node = self._existing(path)
             if isinstance(node, DirectoryNode):
                 return FileStat(0, node.mtime_ms, is_directory=True)
@@ -266,8 +270,7 @@ class CrashFileSystem:
 
     def exists(self, path: str) -> bool:
         """Return whether a file or directory of this name exists."""
-        with self._lock:
-            self._faults.check("exists", path)
+        with self.looking("exists", path):
             try:
                 return self._look_up(path) is not None
             except NotADirectoryError:
@@ -275,25 +278,22 @@ class CrashFileSystem:
 
     def is_link(self, path: str) -> bool:
         """Return False: there are no symbolic links here."""
-        with self._lock:
-            self._faults.check("is_link", path)
+        with self.looking("is_link", path):
             return False
 
     def real_path(self, path: str) -> str:
         """Return the path: there are no symbolic links here."""
-        with self._lock:
-            self._faults.check("real_path", path)
+        with self.looking("real_path", path):
             return posixpath.normpath(path)
 
     def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
         """Set the time of modification, in milliseconds since the Unix epoch."""
-        with self._change("set_mtime_ms", path):
+        with self.changing("set_mtime_ms", path):
             self._existing(path).mtime_ms = mtime_ms
 
     def lock(self, path: str) -> FileLock:
         """Create the file if missing and lock it, without waiting."""
-        with self._lock:
-            self._faults.check("lock", path)
+        with self.looking("lock", path):
             if self._look_up(path) is None:
                 with self._faults.change("lock", path):
                     self._create(path)
@@ -304,22 +304,20 @@ class CrashFileSystem:
 
     def free_bytes(self, path: str) -> int:
         """Return the number of bytes that can still be written."""
-        with self._lock:
-            self._faults.check("free_bytes", path)
+        with self.looking("free_bytes", path):
             self._existing(path)
             return self._free_bytes()
 
     def total_bytes(self, path: str) -> int:
         """Return the number of bytes that the disk can hold."""
-        with self._lock:
-            self._faults.check("total_bytes", path)
+        with self.looking("total_bytes", path):
             self._existing(path)
             return self._disk.used_bytes() + self._free_bytes()
 
     def sync_directory(self, path: str) -> None:
         """Make creations, renames and deletions in this directory durable."""
         try:
-            with self._change("sync_directory", path):
+            with self.changing("sync_directory", path):
                 self._disk.sync(self._directory(path))
         except (FileNotFoundError, NotADirectoryError):
             raise
@@ -330,21 +328,18 @@ class CrashFileSystem:
 
     # For open files
 
-    @property
-    def boot(self) -> int:
-        """Number of restarts of the program or the machine."""
-        return self._boot
+    @contextmanager
+    def looking(self, operation: str, path: str) -> Iterator[None]:
+        """Hold the lock during an operation that changes nothing; raise any planned fault."""
+        with self._lock:
+            self._faults.check(operation, path)
+            yield
 
     @contextmanager
-    def use(self, operation: str, path: str, *, changes: bool) -> Iterator[None]:
-        """Hold the lock during an operation of an open file, and raise any planned fault."""
-        with self._lock:
-            if changes:
-                with self._faults.change(operation, path):
-                    yield
-            else:
-                self._faults.check(operation, path)
-                yield
+    def changing(self, operation: str, *paths: str) -> Iterator[None]:
+        """Hold the lock during a change of the disk, and raise any planned fault."""
+        with self._lock, self._faults.change(operation, *paths):
+            yield
 
     def put(self, node: FileNode, path: str, data: bytes, position: int) -> None:
         """Write to a file as far as there is space, then raise ENOSPC."""
@@ -377,11 +372,6 @@ class CrashFileSystem:
         if self._capacity is None:
             return _UNLIMITED
         return max(self._capacity - self._disk.used_bytes(), 0)
-
-    @contextmanager
-    def _change(self, operation: str, *paths: str) -> Iterator[None]:
-        with self._lock, self._faults.change(operation, *paths):
-            yield
 
     def _create(self, path: str) -> FileNode:
         node = FileNode(self._clock.now_ms())
@@ -432,3 +422,104 @@ class CrashFileSystem:
                 raise os_error(errno.ENOTDIR, path)
             node = node.entries.get(name)
         return node
+
+
+class CrashFile:
+    """An ``OpenFile`` in memory; any use after a power cut raises OSError."""
+
+    def __init__(
+        self, owner: CrashFileSystem, node: FileNode, path: str, *, is_writable: bool
+    ) -> None:
+        self.path: Final = path
+        self._owner = owner
+        self._node = node
+        self._is_writable = is_writable
+        self._boot = owner.boot
+        self._holders = 1
+
+    def __repr__(self) -> str:
+        return f"CrashFile({self.path!r})"
+
+    @property
+    def holders(self) -> int:
+        """Number of references."""
+        return self._holders
+
+    def hold(self) -> Self:
+        """Add a reference and return the file itself."""
+        with self._use("hold"):
+            self._holders += 1
+        return self
+
+    def close(self) -> None:
+        """Drop a reference; a no-op if a power cut closed the file."""
+        if self._owner.boot != self._boot:
+            return
+        with self._use("close"):
+            self._holders -= 1
+
+    def fileno(self) -> int:
+        """Raise: there is no descriptor."""
+        raise io.UnsupportedOperation(f"{self.path} is in memory and has no descriptor")
+
+    def native_reads(self) -> None:
+        """Return None: there is no descriptor."""
+
+    def size(self) -> int:
+        """Return the current size in bytes."""
+        with self._use("size"):
+            return len(self._node.content)
+
+    def pread(self, size: int, position: int) -> bytes:
+        """Return ``size`` bytes at byte ``position``; fewer only at the end of the file."""
+        with self._use("pread"):
+            return bytes(self._node.content[position : position + size])
+
+    def pread_into(self, buffer: Buffer, position: int) -> int:
+        """Fill ``buffer`` from byte ``position``; return the bytes read."""
+        view = memoryview(buffer).cast("B")
+        data = self.pread(len(view), position)
+        view[: len(data)] = data
+        return len(data)
+
+    def pwrite(self, data: Buffer, position: int) -> None:
+        """Write all of ``data`` at byte ``position``; ENOSPC after a part if the disk is full."""
+        with self._use("pwrite", changes=True):
+            self._owner.put(self._node, self.path, bytes(data), position)
+
+    def truncate(self, size: int) -> None:
+        """Truncate the file to ``size`` bytes, or extend it to that size with zeros."""
+        with self._use("truncate", changes=True):
+            self._owner.resize(self._node, self.path, size)
+
+    def start_writeback(self, size: int, position: int) -> None:  # noqa: ARG002 - a protocol's
+        """Do nothing: a power cut may keep any bytes anyway."""
+        self._check_usable(changes=False)
+
+    def sync(self) -> None:
+        """Make the bytes durable; a planned fault loses them and is raised as EIO."""
+        self._check_usable(changes=False)
+        try:
+            with self._owner.changing("sync", self.path):
+                self._node.sync()
+        except OSError as error:
+            self._owner.lose(self._node)
+            raise OSError(errno.EIO, error.strerror, self.path) from error
+
+    def map(self) -> memoryview:
+        """Return the current bytes."""
+        with self._use("map"):
+            return memoryview(bytes(self._node.content))
+
+    @contextmanager
+    def _use(self, operation: str, *, changes: bool = False) -> Iterator[None]:
+        self._check_usable(changes=changes)
+        act = self._owner.changing if changes else self._owner.looking
+        with act(operation, self.path):
+            yield
+
+    def _check_usable(self, *, changes: bool) -> None:
+        if self._owner.boot != self._boot:
+            raise os_error(errno.EIO, self.path)
+        if self._holders <= 0 or (changes and not self._is_writable):
+            raise os_error(errno.EBADF, self.path)

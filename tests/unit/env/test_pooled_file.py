@@ -10,7 +10,7 @@ import pytest
 
 from tidelog.env.pooled_file import PooledFile
 from tidelog.testing import CrashFileSystem
-from tidelog.testing.open_file import CrashFile
+from tidelog.testing.crash_files import CrashFile
 
 if TYPE_CHECKING:
     from tidelog.env.files import OpenFile, OpenMode

@@ -17,7 +17,7 @@ from tidelog.staging import staged_folder
 from tidelog.staging.bundle import BundleWriter
 from tidelog.staging.staged_folder import LocalFolder
 from tidelog.staging.staged_run import RunLimits, StagedRun, check_run
-from tidelog.testing.open_file import CrashFile
+from tidelog.testing.crash_files import CrashFile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
