@@ -27,8 +27,8 @@ from measure import heading
 from tidelog.cleaner.rewriting.background_writers import MAX_WRITERS
 from tidelog.codec.compression import Codec
 from tidelog.config.broker_config import BrokerConfig
-from tidelog.embedded.doors import brief_machine
 from tidelog.env.clock import SYSTEM_CLOCK
+from tidelog.env.machine import brief_machine
 from tidelog.env.scheduler import start_threads
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.kernels.runtime import gate

@@ -10,8 +10,8 @@ import pytest
 from tidelog.cli.main import main
 from tidelog.codec.compression import Codec
 from tidelog.embedded.busy_directory import BusyDirectory
-from tidelog.embedded.doors import brief_machine
 from tidelog.env.clock import SYSTEM_CLOCK
+from tidelog.env.machine import brief_machine
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import CommitTimeout
 

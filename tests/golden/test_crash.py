@@ -16,7 +16,7 @@ import pytest
 from tidelog.codec.checkpoint_file import read_leader_epochs
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.datadir.catalogue import INTERNAL_SETTINGS, METADATA_TOPIC
-from tidelog.embedded.doors import brief_machine
+from tidelog.env.machine import brief_machine
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import CorruptMessage, InvalidArgument, InvalidTxnState
 from tidelog.log.producers.producer_snapshot import unpack_snapshot

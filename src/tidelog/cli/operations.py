@@ -15,8 +15,8 @@ from tidelog.cli.progress import ShownWork
 from tidelog.cli.server_properties import broker_properties
 from tidelog.cli.terminal import print_row, print_total
 from tidelog.config.broker_config import BrokerConfig
-from tidelog.embedded.doors import brief_machine
 from tidelog.env.clock import SYSTEM_CLOCK, ClockAt
+from tidelog.env.machine import brief_machine
 from tidelog.env.overlay_files import OverlayFiles
 from tidelog.env.paths import absolute_path
 from tidelog.env.system_files import SYSTEM_FILES

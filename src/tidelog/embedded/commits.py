@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.log_config import LogConfig
 from tidelog.datadir.effective_config import NO_SETTINGS
-from tidelog.embedded.doors import brief_machine
 from tidelog.env.clock import SYSTEM_CLOCK
+from tidelog.env.machine import brief_machine
 from tidelog.env.signals import process_mark, program_of
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.env.unix_sockets import ring_in

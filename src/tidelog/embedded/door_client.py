@@ -7,6 +7,7 @@ from itertools import count
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
+from tidelog.broker.client_request import Refusal
 from tidelog.broker.no_room import read_no_room
 from tidelog.codec.protocol.apis import (
     SIZE_BYTES,
@@ -40,6 +41,7 @@ from tidelog.log.directory_guard import is_interrupt
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Mapping
 
     from tidelog.codec.protocol.apis import Api
 
@@ -57,19 +59,13 @@ _CLASSES: Final = {
 }
 
 
-class RefusedRequest(KafkaError):
-    """What the holder of the directory has refused, with a code that has no class of its own."""
-
-    def __init__(self, code: ErrorCode, reason: str) -> None:
-        super().__init__(code, reason)
-        self.code = code
-        self.reason = reason
-
-    def _text(self) -> str:
-        return self.reason
+def check_answer(answer: Mapping[str, Any]) -> None:
+    """Raise the error that an answer, or a part of it, names; nothing if it names none."""
+    if answer.get("errorCode"):
+        raise _error_of(answer["errorCode"], answer.get("errorMessage"))
 
 
-def error_of(code: int, reason: str | None) -> KafkaError:
+def _error_of(code: int, reason: str | None) -> KafkaError:
     """Return the error that a response names: of the class that the holder itself would raise."""
     try:
         known = ErrorCode(code)
@@ -79,7 +75,7 @@ def error_of(code: int, reason: str | None) -> KafkaError:
     if known is ErrorCode.INVALID_CONFIG:
         return InvalidConfig((text.removeprefix("invalid configuration: "),))
     kind = _CLASSES.get(known)
-    return RefusedRequest(known, text) if kind is None else kind(text)
+    return Refusal(known, text) if kind is None else kind(text)
 
 
 class DoorClient(OfOneProcess):
@@ -152,8 +148,7 @@ class DoorClient(OfOneProcess):
             self.check_open()
             data = self._exchange(name, request)
         answer = self._read(api, version, data, number)
-        if answer.get("errorCode"):
-            raise error_of(answer["errorCode"], answer.get("errorMessage"))
+        check_answer(answer)
         return answer
 
     def _exchange(self, name: str, request: bytes) -> bytes:

@@ -22,9 +22,9 @@ from tidelog.embedded.logs import Door, Logs
 from tidelog.embedded.read_only_logs import ReadOnlyLogs
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.descriptors import raise_descriptor_limit
-from tidelog.env.machine import Machine
+from tidelog.env.machine import Machine, brief_machine
 from tidelog.env.paths import absolute_path, absolute_place, absolute_places
-from tidelog.env.scheduler import InlineScheduler, ThreadScheduler, start_threads
+from tidelog.env.scheduler import ThreadScheduler, start_threads
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.env.unix_sockets import is_listened_in
 from tidelog.env.waiting import sleep_ms
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
     from tidelog.config.sources import SettingValue
-    from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
     from tidelog.env.machine import ControlledClock
     from tidelog.env.paths import Paths
@@ -307,11 +306,6 @@ def mirror_topics(
     with open_to_change(target, fs=fs, watcher=watcher) as manager:
         mirror = Mirror(source, manager, target, is_plan=is_plan, stage=stage, on_read=on_read)
         return mirror.run(topics)
-
-
-def brief_machine(fs: FileSystem, clock: Clock) -> Machine:
-    """Return the machine of a process that writes and ends: without threads."""
-    return Machine(fs, clock, InlineScheduler(), random.SystemRandom(), sleep_ms)
 
 
 def open_log_read_only(path: str | os.PathLike[str]) -> ReadOnlyLog:

@@ -9,8 +9,8 @@ from tidelog.codec.compression import Codec
 from tidelog.codec.text import check_group
 from tidelog.embedded.busy_directory import BusyDirectory
 from tidelog.embedded.commits import DEFAULT_TIMEOUT_MS
-from tidelog.embedded.doors import brief_machine
 from tidelog.env.clock import SYSTEM_CLOCK
+from tidelog.env.machine import brief_machine
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.readonly.absent_partitions import BY_NOTHING
 from tidelog.readonly.group_positions import OFFSETS_TOPIC, Position, partition_of_group

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tidelog.datadir.catalogue import Topic
-    from tidelog.embedded.group_source import GroupSource
+    from tidelog.embedded.group_source import OwnLogs
+    from tidelog.embedded.joined_source import JoinedSource
     from tidelog.embedded.topic_reads import ConsumedRecord
     from tidelog.embedded.transaction import Transaction
     from tidelog.errors import TidelogError
@@ -55,7 +56,7 @@ class GroupMember(OfOneProcess):
 
     def __init__(
         self,
-        source: GroupSource,
+        source: OwnLogs | JoinedSource,
         topics: Collection[str],
         group: str,
         *,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from tidelog.embedded.topic_reads import end_of
 from tidelog.manager.group_home import home_of_group
@@ -11,12 +11,8 @@ from tidelog.manager.whole_log import records_from
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tidelog.datadir.catalogue import Topic
-    from tidelog.env.clock import Clock
-    from tidelog.env.waiting import Bell
     from tidelog.log.log import Log
-    from tidelog.manager.consumer_groups import Groups, Member
-    from tidelog.manager.known_positions import Committed
+    from tidelog.manager.consumer_groups import Groups
     from tidelog.manager.log_manager import LogManager
     from tidelog.readonly.epoch_lineage import Epochs
     from tidelog.readonly.group_positions import Position
@@ -26,55 +22,12 @@ if TYPE_CHECKING:
     from tidelog.staging.group_step import CommittedAt
 
 
-class GroupSource(Protocol):
-    """Topics, their records, and the groups that read them."""
-
-    @property
-    def clock(self) -> Clock:
-        """The time."""
-
-    @property
-    def bell(self) -> Bell:
-        """Rings when there may be more to read."""
-
-    def topic(self, name: str) -> Topic:
-        """Return a topic; raise UnknownTopicOrPartition."""
-
-    def records(self, key: TopicPartition, start: int, isolation: Isolation) -> Iterator[Record]:
-        """Yield the records from an offset on; raise OffsetOutOfRange, KafkaStorageError."""
-
-    def end(self, key: TopicPartition, isolation: Isolation) -> int:
-        """Return the offset up to which a reader of this level sees."""
-
-    def bounds(self, key: TopicPartition) -> tuple[int, int]:
-        """Return the log start offset and the high watermark."""
-
-    def epochs(self, key: TopicPartition) -> Epochs:
-        """Return the leader epochs of the partition, as far as they are known."""
-
-    def directory(self, key: TopicPartition) -> str:
-        """Return the directory of the partition."""
-
-    def join(self, member: Member) -> None:
-        """Add a reader, if it is not there; InvalidArgument if another one reads the same."""
-
-    def leave(self, member: Member) -> None:
-        """Remove a reader; nothing if it has left."""
-
-    def committed(self, group: str) -> Mapping[TopicPartition, Committed]:
-        """Return the committed positions of a group, without those of topics deleted since."""
-
-    def commit(
-        self,
-        group: str,
-        positions: Mapping[TopicPartition, Position],
-        before: Mapping[TopicPartition, CommittedAt | None],
-    ) -> Mapping[TopicPartition, CommittedAt]:
-        """Commit positions, durably; as ``Groups.commit``."""
-
-
 class OwnLogs:
-    """The logs that this process holds, as a ``GroupSource``."""
+    """The logs that this process holds, and the groups that read them.
+
+    ``JoinedSource`` is the same for a program that has joined the one that holds them. ``bell``
+    rings when there may be more to read.
+    """
 
     def __init__(self, manager: LogManager, groups: Groups) -> None:
         self._manager: Final = manager
@@ -90,7 +43,7 @@ class OwnLogs:
         return self._manager.partition(*key).log
 
     def records(self, key: TopicPartition, start: int, isolation: Isolation) -> Iterator[Record]:
-        """Yield the records from an offset on."""
+        """Yield the records from an offset on; raise OffsetOutOfRange, KafkaStorageError."""
         return records_from(self._log(key), start, isolation, self._manager.machine.fs)
 
     def end(self, key: TopicPartition, isolation: Isolation) -> int:
@@ -116,5 +69,5 @@ class OwnLogs:
         positions: Mapping[TopicPartition, Position],
         before: Mapping[TopicPartition, CommittedAt | None],
     ) -> dict[TopicPartition, CommittedAt]:
-        """Commit positions, durably."""
+        """Commit positions, durably; as ``Groups.commit``."""
         return self._groups.commit(home_of_group(self._manager, group), group, positions, before)

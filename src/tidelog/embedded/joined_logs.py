@@ -7,32 +7,30 @@ from __future__ import annotations
 
 import itertools
 import os
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
 from tidelog.codec.compression import Codec
-from tidelog.codec.one_line import first_names, open_or_closed
+from tidelog.codec.one_line import first_names
 from tidelog.codec.uuid_text import ZERO_ID
 from tidelog.config.sources import from_mapping
 from tidelog.embedded.busy_directory import BusyDirectory
-from tidelog.embedded.door_client import DoorClient, error_of
-from tidelog.embedded.doors import brief_machine
+from tidelog.embedded.door_client import DoorClient, check_answer
 from tidelog.embedded.group_reader import GroupReader
+from tidelog.embedded.joined_reads import JoinedReads
 from tidelog.embedded.joined_source import JoinedSource
 from tidelog.embedded.lock_wait import check_wait, once_served
 from tidelog.embedded.logs import Appended
-from tidelog.embedded.read_only_logs import ReadOnlyLogs
 from tidelog.embedded.topic_reads import check_partition
 from tidelog.embedded.topic_writer import TopicWriter
 from tidelog.env.clock import SYSTEM_CLOCK
+from tidelog.env.machine import brief_machine
 from tidelog.env.paths import absolute_path
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.env.waiting import sleep_ms
 from tidelog.errors import (
     InvalidArgument,
     LogDirNotFound,
-    OffsetOutOfRange,
     OutcomeUnknown,
     TopicAlreadyExists,
 )
@@ -46,29 +44,22 @@ from tidelog.records.partitioner import chosen_partition
 from tidelog.segment.filenames import check_topic_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from typing import Self
 
-    from tidelog.config.log_config import LogConfig
     from tidelog.config.sources import SettingValue
-    from tidelog.datadir.catalogue import Topic
     from tidelog.embedded.transaction import Transaction
     from tidelog.env.machine import Machine
     from tidelog.env.moments import Moment
-    from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.records.builder import RecordFields
     from tidelog.records.new_record import GivenRecord
-    from tidelog.records.record import Header, Record
-    from tidelog.segment.filenames import TopicPartition
+    from tidelog.records.record import Header
 
 _IN_THE_LOG: Final = 1
 _ON_THE_DISK: Final = -1
 """What an append waits for, as ``acks`` of Kafka's producers."""
-_LATEST: Final = -1
-_EARLIEST: Final = -2
 _TOPIC: Final = 2
 _SET, _DELETE = 0, 1
-_KNOWN_NS: Final = 1_000_000_000
 
 
 def join_logs(
@@ -134,7 +125,7 @@ def _directories_of_one(paths: Sequence[str]) -> list[str]:
     ]
 
 
-class JoinedLogs(ReadOnlyLogs):
+class JoinedLogs(JoinedReads):
     """The topics of a data directory that another program has open. Any thread may use it.
 
     It reads as ``open_directory_read_only`` does, beside the process and without a lock, and sees
@@ -145,17 +136,9 @@ class JoinedLogs(ReadOnlyLogs):
     def __init__(
         self, path: str, *more: str, machine: Machine, wait_ms: Callable[[int], None]
     ) -> None:
-        super().__init__(path, *more, fs=machine.fs, clock=machine.clock, wait_ms=wait_ms)
-        self._machine = machine
-        self._door = DoorClient(path)
+        super().__init__(path, *more, machine=machine, wait_ms=wait_ms)
         self._readers: WeakSet[GroupReader] = WeakSet()
         self._turns = itertools.count()
-        self._listed: dict[str, tuple[int, Topic]] = {}
-        """Topics, and when they were looked up, in ns."""
-        self._door.connect()  # raises where nobody listens
-
-    def _told(self) -> str:
-        return f"{super()._told()}: {open_or_closed(is_open=not self._door.is_closed)}"
 
     def __enter__(self) -> Self:
         return self
@@ -195,7 +178,7 @@ class JoinedLogs(ReadOnlyLogs):
         }
         answer = self._door.ask("CreateTopics", 7, topics=[new])
         try:
-            _check(answer["topics"][0])
+            check_answer(answer["topics"][0])
         except TopicAlreadyExists:
             if not exist_ok:
                 raise
@@ -205,7 +188,7 @@ class JoinedLogs(ReadOnlyLogs):
         check_topic_type(name)
         check_count_type(count)
         more = {"name": name, "count": count, "assignments": None}
-        _check(self._door.ask("CreatePartitions", 3, topics=[more])["results"][0])
+        check_answer(self._door.ask("CreatePartitions", 3, topics=[more])["results"][0])
 
     def alter_topic(
         self, name: str, settings: Mapping[str, SettingValue], unset: Collection[str] = ()
@@ -218,12 +201,12 @@ class JoinedLogs(ReadOnlyLogs):
         steps += [{"name": key, "value": None, "configOperation": _DELETE} for key in unset]
         resource = {"resourceType": _TOPIC, "resourceName": name, "configs": steps}
         answer = self._door.ask("IncrementalAlterConfigs", 1, resources=[resource])
-        _check(answer["responses"][0])
+        check_answer(answer["responses"][0])
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic; errors as ``Logs``."""
         topic = {"name": name, "topicId": ZERO_ID}
-        _check(self._door.ask("DeleteTopics", 6, topics=[topic])["responses"][0])
+        check_answer(self._door.ask("DeleteTopics", 6, topics=[topic])["responses"][0])
 
     def delete_records(self, topic: str, partition: int, before_offset: int | str) -> int:
         """Delete the records of a partition below an offset; as ``Logs.delete_records``."""
@@ -231,7 +214,7 @@ class JoinedLogs(ReadOnlyLogs):
         place = {"partitionIndex": partition, "offset": deletion_end(before_offset)}
         topics = [{"name": topic, "partitions": [place]}]
         answer = self._door.ask("DeleteRecords", 2, topics=topics)["topics"][0]["partitions"][0]
-        _check(answer)
+        check_answer(answer)
         start: int = answer["lowWatermark"]
         return start
 
@@ -257,15 +240,6 @@ class JoinedLogs(ReadOnlyLogs):
         check_partition(partition)
         record = given.fields(self._clock.now_ms())
         return Appended(partition, self._produce(topic, partition, build_batch([record])))
-
-    def listed_topic(self, name: str) -> Topic:
-        """Return a topic, as of a second ago at most; raise UnknownTopicOrPartition."""
-        now_ns = self._clock.monotonic_ns()
-        known = self._listed.get(name)
-        if known is None or now_ns - known[0] > _KNOWN_NS:
-            known = now_ns, BusyDirectory(*self.paths, machine=self._machine).topic(name)
-            self._listed[name] = known
-        return known[1]
 
     def append_all(
         self, topic: str, records: Iterable[GivenRecord], *, codec: Codec | str = Codec.NONE
@@ -326,22 +300,6 @@ class JoinedLogs(ReadOnlyLogs):
         """Return what a reader of a group reads from; for one reader."""
         return JoinedSource(self, self._machine)
 
-    def visible_records(
-        self, key: TopicPartition, start: int, isolation: Isolation
-    ) -> Iterator[Record]:
-        """Yield the records of a partition from an offset on, that a reader of this level sees.
-
-        Raises OffsetOutOfRange, CorruptMessage.
-        """
-        end_of = self._end_of(isolation)
-        told_end = None if end_of is None else end_of(key)
-        with self.open(*key) as log:
-            if start > log.log_end_offset:
-                raise log.out_of_range(start)
-            first, end = self._visible(log, start, isolation, told_end)
-            committed = isolation is Isolation.READ_COMMITTED
-            yield from log.records(first, end, committed=committed)
-
     def _produce(self, topic: str, partition: int, batch: bytes, acks: int = _IN_THE_LOG) -> int:
         """Send a batch; return the offset of its last record."""
         data = [{"name": topic, "partitionData": [{"index": partition, "records": batch}]}]
@@ -351,80 +309,16 @@ class JoinedLogs(ReadOnlyLogs):
         if found["errorCode"] and offset >= 0:
             text = f"what was appended to {topic}-{partition} at {offset} may not be durable"
             raise OutcomeUnknown(f"{text}: {found['errorMessage']}")
-        _check(found)
-        return offset
-
-    # Reading what was acknowledged
-
-    def _visible(
-        self,
-        log: ReadOnlyLog,
-        start_offset: int | None,
-        isolation: Isolation | str,  # noqa: ARG002 - ``told_end`` is that of this level
-        told_end: int | None,
-    ) -> tuple[int | None, int]:
-        """Return start and end as the process has them: the files that say so are written later."""
-        first = self.start_of(log)
-        if start_offset is not None and start_offset < first:
-            raise OffsetOutOfRange(start_offset, first, log.log_end_offset)
-        start = max(first, start_offset or 0)
-        end = log.log_end_offset if told_end is None else min(told_end, log.log_end_offset)
-        return start, max(end, start)
-
-    def _end_of(self, isolation: Isolation | str) -> Callable[[TopicPartition], int] | None:
-        level = Isolation.of(isolation)
-        return None if level is Isolation.LOG_END else partial(self.end_of, isolation=level)
-
-    def start_of(self, key: _Partition) -> int:
-        """Return the log start offset of a partition, as the process has it."""
-        return self._offset(key, _EARLIEST)
-
-    def end_of(self, key: _Partition, isolation: Isolation) -> int:
-        """Return the offset up to which a reader of this level sees, as the process has it."""
-        return self._offset(key, _LATEST, is_committed=isolation is Isolation.READ_COMMITTED)
-
-    def _offset(self, log: _Partition, target: int, *, is_committed: bool = False) -> int:
-        place = {"partitionIndex": log.partition, "timestamp": target}
-        answer = self._door.ask(
-            "ListOffsets",
-            7,
-            replicaId=-1,
-            isolationLevel=int(is_committed),
-            topics=[{"name": log.topic, "partitions": [place]}],
-        )
-        found = answer["topics"][0]["partitions"][0]
-        _check(found)
-        offset: int = found["offset"]
+        check_answer(found)
         return offset
 
 
-class _Partition(Protocol):
-    """A log, or the name of one."""
-
-    @property
-    def topic(self) -> str:
-        """Its topic."""
-
-    @property
-    def partition(self) -> int:
-        """Its number."""
-
-
-class _Target:
+class _Target(BusyDirectory):
     """What a ``TopicWriter`` appends to: it knows topics and partitions."""
 
     def __init__(self, logs: JoinedLogs) -> None:
+        super().__init__(*logs.paths, machine=logs._machine)  # noqa: SLF001 - of this module
         self._logs = logs
-        machine = logs._machine  # noqa: SLF001 - of this module
-        self._found = BusyDirectory(*logs.paths, machine=machine)
-
-    def topic(self, name: str) -> Topic:
-        """Return one topic."""
-        return self._found.topic(name)
-
-    def config_of(self, topic: str) -> LogConfig:
-        """Return the settings in force for a topic."""
-        return self._found.config_of(topic)
 
     def partition(self, topic: str, partition: int) -> _TargetPartition:
         """Return one partition."""
@@ -448,9 +342,3 @@ class _TargetPartition:
         self._logs._produce(  # noqa: SLF001 - of this module
             self._topic, self._partition, batch, _ON_THE_DISK
         )
-
-
-def _check(answer: Mapping[str, Any]) -> None:
-    """Raise the error that a part of an answer names."""
-    if answer.get("errorCode"):
-        raise error_of(answer["errorCode"], answer.get("errorMessage"))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
+from tidelog.broker.client_request import Refusal
 from tidelog.broker.groups.joined_readers import READER_PROTOCOL, write_metadata
 from tidelog.codec.compression import Codec
 from tidelog.embedded.busy_directory import BusyDirectory
-from tidelog.embedded.door_client import DoorClient, RefusedRequest
+from tidelog.embedded.door_client import DoorClient
 from tidelog.embedded.group_commits import directory_of_group
 from tidelog.env.clock import NS_PER_MS
 from tidelog.env.waiting import ThreadBell
@@ -31,15 +32,13 @@ from tidelog.records.isolation import Isolation
 from tidelog.staging.group_step import CommittedAt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
-    from tidelog.datadir.catalogue import Topic
+    from tidelog.embedded.joined_reads import JoinedReads
     from tidelog.env.machine import Machine
     from tidelog.manager.consumer_groups import Member
     from tidelog.readonly.epoch_lineage import Epochs
     from tidelog.readonly.group_positions import Position
-    from tidelog.readonly.read_only_log import ReadOnlyLog
-    from tidelog.records.record import Record
     from tidelog.segment.filenames import TopicPartition
 
 T = TypeVar("T")
@@ -48,37 +47,8 @@ _SESSION_MS: Final = 45_000
 _RETRY_MS: Final = 20
 
 
-class JoinedReads(Protocol):
-    """What the source has of joined logs."""
-
-    @property
-    def path(self) -> str:
-        """The data directory that was joined."""
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """All data directories of that process."""
-
-    def open(self, topic: str, partition: int) -> ReadOnlyLog:
-        """Open one log as it is now."""
-
-    def listed_topic(self, name: str) -> Topic:
-        """Return a topic, as of a second ago at most."""
-
-    def visible_records(
-        self, key: TopicPartition, start: int, isolation: Isolation
-    ) -> Iterator[Record]:
-        """Yield the records of a partition from an offset on, that a reader of this level sees."""
-
-    def start_of(self, key: TopicPartition) -> int:
-        """Return the log start offset of a partition."""
-
-    def end_of(self, key: TopicPartition, isolation: Isolation) -> int:
-        """Return the offset up to which a reader of this level sees."""
-
-
 class JoinedSource:
-    """Topics, records and groups of joined logs, as a ``GroupSource`` of one reader.
+    """Topics, records and groups of joined logs, for one reader.
 
     Records and positions are read from the files, and positions are committed by a transaction. The
     group is the reader's as long as a connection of its own lives, which is made again, and the
@@ -88,21 +58,12 @@ class JoinedSource:
     def __init__(self, logs: JoinedReads, machine: Machine) -> None:
         self._logs: Final = logs
         self._machine: Final = machine
+        self.topic: Final = logs.listed_topic
+        self.records: Final = logs.visible_records
+        self.end: Final = logs.end_of
         self._door: Final = DoorClient(logs.path)
         self.clock: Final = machine.clock
         self.bell: Final = _Looks()
-
-    def topic(self, name: str) -> Topic:
-        """Return a topic, as of a second ago at most."""
-        return self._logs.listed_topic(name)
-
-    def records(self, key: TopicPartition, start: int, isolation: Isolation) -> Iterator[Record]:
-        """Yield the records from an offset on."""
-        return self._logs.visible_records(key, start, isolation)
-
-    def end(self, key: TopicPartition, isolation: Isolation) -> int:
-        """Return the offset up to which a reader of this level sees."""
-        return self._logs.end_of(key, isolation)
 
     def bounds(self, key: TopicPartition) -> tuple[int, int]:
         """Return the log start offset and the high watermark."""
@@ -122,8 +83,8 @@ class JoinedSource:
         """Have the group, or see that it is still had."""
         try:
             # A process that has just started does not know its clients' groups yet.
-            self._retried(partial(self._ask_for, member), RefusedRequest)
-        except RefusedRequest as error:
+            self._retried(partial(self._ask_for, member), Refusal)
+        except Refusal as error:
             if error.code is not ErrorCode.NON_EMPTY_GROUP:
                 raise
             raise InvalidArgument(

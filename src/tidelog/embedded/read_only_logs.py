@@ -5,6 +5,7 @@ Kafka has no such reader: its consumers need a broker.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Final, overload
@@ -193,31 +194,29 @@ class ReadOnlyLogs:
         """
         check_count(last)
         is_committed, _ = reach(isolation)
-        end_of = self._end_of(isolation)
         for number in self._chosen(topic, partition, start_offset):
-            told_end = None if end_of is None else end_of(TopicPartition(topic, number))
-            with self.open(topic, number) as log:
-                if start_offset is not None and start_offset > log.log_end_offset:
-                    raise log.out_of_range(start_offset)
-                start, end = self._visible(log, start_offset, isolation, told_end)
+            key = TopicPartition(topic, number)
+            with self._seen(key, start_offset, isolation) as (log, first, end):
+                start = first
                 if last is not None:
-                    start = start_of_last(log, start, end, last, isolation=isolation, fs=self._fs)
+                    start = start_of_last(log, first, end, last, isolation=isolation, fs=self._fs)
                 columns = log.columns(start, end, committed=is_committed)
                 yield from all_consumed(topic, number, columns)
 
-    def _visible(
-        self,
-        log: ReadOnlyLog,
-        start_offset: int | None,
-        isolation: Isolation | str,
-        told_end: int | None,  # noqa: ARG002 - the files say it
-    ) -> tuple[int | None, int]:
-        """Return what a reader sees of a log from an offset on; the end is exclusive.
+    @contextmanager
+    def _seen(
+        self, key: TopicPartition, start_offset: int | None, isolation: Isolation | str
+    ) -> Iterator[tuple[ReadOnlyLog, int, int]]:
+        """Open a log; yield it with what a reader sees of it: start, and end, which is exclusive.
 
-        ``told_end`` is what ``_end_of`` returned before the log was opened.
+        Raises OffsetOutOfRange for a start that is not in the log.
         """
         is_committed, up_to = reach(isolation)
-        return start_offset, log.visible_end(up_to, committed=is_committed)
+        with self.open(*key) as log:
+            start = log.log_start_offset if start_offset is None else start_offset
+            if start > log.log_end_offset:
+                raise log.out_of_range(start)
+            yield log, start, log.visible_end(up_to, committed=is_committed)
 
     def follow(
         self,

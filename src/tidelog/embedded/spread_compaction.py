@@ -25,8 +25,8 @@ from tidelog.codec.shown_rows import as_json
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.log_config import LogConfig
 from tidelog.datadir.partition_directories import is_partition_directory
-from tidelog.embedded.doors import brief_machine
 from tidelog.env.clock import SYSTEM_CLOCK, ClockAt
+from tidelog.env.machine import brief_machine
 from tidelog.env.scheduler import start_threads
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument, TidelogError, UnknownTopicOrPartition

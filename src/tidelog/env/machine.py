@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from random import SystemRandom
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from tidelog.env.clock import Clock
-from tidelog.env.waiting import ThreadBell
+from tidelog.env.scheduler import InlineScheduler
+from tidelog.env.waiting import ThreadBell, sleep_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +32,11 @@ class Machine(NamedTuple):
     sleep_ms: Callable[[int], None]
     start_threads: Callable[[int, str], OwnThreads] | None = None
     new_bell: Callable[[], Bell] = ThreadBell
+
+
+def brief_machine(fs: FileSystem, clock: Clock) -> Machine:
+    """Return the machine of a process that writes and ends: without threads."""
+    return Machine(fs, clock, InlineScheduler(), SystemRandom(), sleep_ms)
 
 
 class ControlledClock(Clock, Protocol):

@@ -263,7 +263,7 @@ def _first_without_key(lines: IO[bytes], limit_bytes: int, args: Namespace) -> i
 def _busy(args: Namespace, error: DirectoryLocked) -> BusyDirectory:
     """Return the directory that another process holds; raise ``error`` if that is Kafka."""
     from tidelog.embedded.busy_directory import BusyDirectory
-    from tidelog.embedded.doors import brief_machine
+    from tidelog.env.machine import brief_machine
     from tidelog.env.signals import program_of
     from tidelog.env.system_files import SYSTEM_FILES
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tidelog.cli.terminal import print_line, print_message, table
 from tidelog.codec.shown_rows import as_json
 from tidelog.datadir.lock_file import has_writer
-from tidelog.embedded.door_client import DoorClient, error_of
+from tidelog.embedded.door_client import DoorClient, check_answer
 from tidelog.env.paths import absolute_path
 from tidelog.errors import InvalidArgument
 from tidelog.explain.groups import ShownMember
@@ -58,8 +58,7 @@ def _asked(path: str, names: list[str]) -> Iterator[ShownMember]:
     finally:
         door.close()
     for group in found:
-        if group["errorCode"]:
-            raise error_of(group["errorCode"], None)
+        check_answer(group)
         for member in group["members"] or [None]:
             yield _shown(group, member)
 

@@ -49,7 +49,7 @@ def run(args: Namespace) -> int:
 def _rescue(args: Namespace) -> Rescued:
     from tidelog.cli.progress import ShownWork
     from tidelog.cli.server_properties import broker_properties
-    from tidelog.embedded.doors import brief_machine
+    from tidelog.env.machine import brief_machine
     from tidelog.env.paths import absolute_path
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.manager.rescue.failing_files import FailingFiles

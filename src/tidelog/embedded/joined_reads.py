@@ -1,0 +1,104 @@
+"""What is read of logs that another process holds: of its files, as far as it has acknowledged."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from tidelog.codec.one_line import open_or_closed
+from tidelog.embedded.busy_directory import BusyDirectory
+from tidelog.embedded.door_client import DoorClient, check_answer
+from tidelog.embedded.read_only_logs import ReadOnlyLogs
+from tidelog.errors import OffsetOutOfRange
+from tidelog.records.isolation import Isolation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tidelog.datadir.catalogue import Topic
+    from tidelog.env.machine import Machine
+    from tidelog.readonly.read_only_log import ReadOnlyLog
+    from tidelog.records.record import Record
+    from tidelog.segment.filenames import TopicPartition
+
+_LATEST: Final = -1
+_EARLIEST: Final = -2
+_KNOWN_NS: Final = 1_000_000_000
+
+
+class JoinedReads(ReadOnlyLogs):
+    """Topics and records of the process at the other end of a connection, without a lock."""
+
+    def __init__(
+        self, path: str, *more: str, machine: Machine, wait_ms: Callable[[int], None]
+    ) -> None:
+        super().__init__(path, *more, fs=machine.fs, clock=machine.clock, wait_ms=wait_ms)
+        self._machine = machine
+        self._door = DoorClient(path)
+        self._listed: dict[str, tuple[int, Topic]] = {}
+        """Topics, and when they were looked up, in ns."""
+        self._door.connect()  # raises where nobody listens
+
+    def _told(self) -> str:
+        return f"{super()._told()}: {open_or_closed(is_open=not self._door.is_closed)}"
+
+    def listed_topic(self, name: str) -> Topic:
+        """Return a topic, as of a second ago at most; raise UnknownTopicOrPartition."""
+        now_ns = self._clock.monotonic_ns()
+        known = self._listed.get(name)
+        if known is None or now_ns - known[0] > _KNOWN_NS:
+            known = now_ns, BusyDirectory(*self.paths, machine=self._machine).topic(name)
+            self._listed[name] = known
+        return known[1]
+
+    def visible_records(
+        self, key: TopicPartition, start: int, isolation: Isolation
+    ) -> Iterator[Record]:
+        """Yield the records of a partition from an offset on, that a reader of this level sees.
+
+        Raises OffsetOutOfRange, CorruptMessage.
+        """
+        with self._seen(key, start, isolation) as (log, first, end):
+            yield from log.records(first, end, committed=isolation is Isolation.READ_COMMITTED)
+
+    @contextmanager
+    def _seen(
+        self, key: TopicPartition, start_offset: int | None, isolation: Isolation | str
+    ) -> Iterator[tuple[ReadOnlyLog, int, int]]:
+        # The process says where its readers begin and end: the files that do are written later. It
+        # is asked for the end before they are opened, so that they hold what it names.
+        end_of = self._end_of(isolation)
+        told_end = None if end_of is None else end_of(key)
+        with self.open(*key) as log:
+            first, log_end = self.start_of(key), log.log_end_offset
+            start = first if start_offset is None else start_offset
+            if start_offset is not None and not first <= start <= log_end:
+                raise OffsetOutOfRange(start, first, log_end).of_log(str(key))
+            yield log, start, max(start, log_end if told_end is None else min(told_end, log_end))
+
+    def _end_of(self, isolation: Isolation | str) -> Callable[[TopicPartition], int] | None:
+        level = Isolation.of(isolation)
+        return None if level is Isolation.LOG_END else partial(self.end_of, isolation=level)
+
+    def start_of(self, key: TopicPartition) -> int:
+        """Return the log start offset of a partition, as the process has it."""
+        return self._offset(key, _EARLIEST)
+
+    def end_of(self, key: TopicPartition, isolation: Isolation) -> int:
+        """Return the offset up to which a reader of this level sees, as the process has it."""
+        return self._offset(key, _LATEST, is_committed=isolation is Isolation.READ_COMMITTED)
+
+    def _offset(self, key: TopicPartition, target: int, *, is_committed: bool = False) -> int:
+        place = {"partitionIndex": key.partition, "timestamp": target}
+        answer = self._door.ask(
+            "ListOffsets",
+            7,
+            replicaId=-1,
+            isolationLevel=int(is_committed),
+            topics=[{"name": key.topic, "partitions": [place]}],
+        )
+        found = answer["topics"][0]["partitions"][0]
+        check_answer(found)
+        offset: int = found["offset"]
+        return offset
