@@ -16,6 +16,7 @@ from tidelog.errors import KafkaStorageError
 from tidelog.records.batch import BATCH_HEADER
 from tidelog.records.file_records import FileRecords
 from tidelog.records.validation.stamp import stamp_offsets
+from tidelog.staging.staged_file import open_staged
 from tidelog.staging.staged_run import update_digest
 
 if TYPE_CHECKING:
@@ -69,11 +70,7 @@ def adopt_run(
     Raises KafkaStorageError if the file is missing or damaged; and as ``Log.adopt_segment``.
     """
     path = os.path.join(data_dir, run.name)
-    try:
-        file = fs.open(path, "r+")
-    except FileNotFoundError:
-        # Without its cause, since the disk has not failed.
-        raise KafkaStorageError(f"staged file {path} does not exist") from None
+    file = open_staged(fs, path, "r+")
     with closing(file), closing(_patched_pieces(file, run, placement)) as pieces:
         log.adopt_segment(path, pieces)
 

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
     from tidelog.codec.layout import Buffer
     from tidelog.records.batch_columns import BatchColumns
-    from tidelog.staging.staged_folder import NewFile, StagedFolder
+    from tidelog.staging.staged_folder import LocalFile, LocalFolder
+    from tidelog.staging.staged_objects import NewObject, StagedObjects
+
+    NewFile = LocalFile | NewObject
 
 BUFFER_BYTES: Final = 64 << 20
 """Bytes of batches to gather before they are written as runs."""
@@ -62,7 +65,7 @@ class BundleWriter:
 
     def __init__(
         self,
-        folder: StagedFolder,
+        folder: LocalFolder | StagedObjects,
         txn: str,
         *,
         rng: Random,

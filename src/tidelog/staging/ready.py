@@ -108,6 +108,20 @@ def _manifest_of(content: Any) -> ReadyManifest:  # noqa: ANN401 - whatever a fi
     return ReadyManifest(transaction, deadline_ms, str(content.get("process", "")))
 
 
+def pending(
+    fs: FileSystem, data_dir: str, txn: str | None = None
+) -> Iterator[tuple[ReadyFiles, State]]:
+    """Yield the manifests, or those of ``txn``, that are waiting or claimed, each with its state.
+
+    It may be renamed at any time.
+    """
+    for stem, states in sorted(MANIFESTS.find(fs.list(data_dir)).items()):
+        files = ReadyFiles(fs, data_dir, stem)
+        if txn is None or files.txn_hash == transaction_hash(txn):
+            for state in states.intersection(PENDING):
+                yield files, state
+
+
 def waiting(
     fs: FileSystem, data_dir: str, txn: str | None = None
 ) -> Iterator[ReadyManifest | None]:
@@ -115,15 +129,11 @@ def waiting(
 
     None stands for one that was renamed meanwhile, or cannot be read.
     """
-    for stem, states in sorted(MANIFESTS.find(fs.list(data_dir)).items()):
-        files = ReadyFiles(fs, data_dir, stem)
-        if txn is not None and files.txn_hash != transaction_hash(txn):
-            continue
-        for state in states.intersection(PENDING):
-            try:
-                yield files.manifest(state)
-            except (OSError, KafkaStorageError):
-                yield None
+    for files, state in pending(fs, data_dir, txn):
+        try:
+            yield files.manifest(state)
+        except (OSError, KafkaStorageError):
+            yield None
 
 
 def is_waiting(fs: FileSystem, data_dir: str, txn: str, attempts: Collection[str]) -> bool:

@@ -16,8 +16,7 @@ from tidelog.staging.commit import delete_staged
 from tidelog.staging.finished import read_finished
 from tidelog.staging.journal import has_journal
 from tidelog.staging.manifest_names import MANIFESTS, PENDING
-from tidelog.staging.ready import ReadyFiles
-from tidelog.staging.staged_file import transaction_hash
+from tidelog.staging.ready import ReadyFiles, pending
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -117,21 +116,17 @@ def drop_waiting(fs: FileSystem, data_dir: str, txn: str) -> bool:
     The directory was swept. Raises CommitPending if it is in the logs, for its waiter to see.
     """
     dropped = False
-    for stem, states in sorted(MANIFESTS.find(fs.list(data_dir)).items()):
-        files = ReadyFiles(fs, data_dir, stem)
-        if files.txn_hash != transaction_hash(txn):
+    for files, state in pending(fs, data_dir, txn):
+        try:
+            manifest = files.manifest(state)
+        except FileNotFoundError:  # its waiter has taken it back
             continue
-        for state in states.intersection(PENDING):
-            try:
-                manifest = files.manifest(state)
-            except FileNotFoundError:  # its waiter has taken it back
-                continue
-            if applied(fs, data_dir, manifest.transaction) is not None:
-                raise CommitPending(
-                    f"transaction {txn!r} is in the logs, and a process may still wait for its"
-                    " outcome; nothing was dropped, and nothing has to be"
-                )
-            dropped |= withdraw(files, state, manifest)
+        if applied(fs, data_dir, manifest.transaction) is not None:
+            raise CommitPending(
+                f"transaction {txn!r} is in the logs, and a process may still wait for its"
+                " outcome; nothing was dropped, and nothing has to be"
+            )
+        dropped |= withdraw(files, state, manifest)
     if dropped:
         fs.sync_directory(data_dir)
     return dropped

@@ -13,14 +13,14 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.text import check_text
-from tidelog.errors import InvalidArgument
+from tidelog.errors import InvalidArgument, KafkaStorageError
 from tidelog.staging.stream_batch import is_batch_txn
 
 if TYPE_CHECKING:
     from collections.abc import Collection
     from random import Random
 
-    from tidelog.env.files import FileSystem
+    from tidelog.env.files import FileSystem, OpenFile, OpenMode
 
 STAGED_SUFFIX: Final = ".staged"
 _NAME: Final = re.compile(r"tidelog\.[0-9a-f]{32}\.[0-9a-f]{32}\.staged")
@@ -81,6 +81,15 @@ def files_of_attempts(fs: FileSystem, data_dir: str, attempts: Collection[str]) 
 def is_attempt(text: object) -> bool:
     """Return whether this is what ``attempt_of`` may return."""
     return isinstance(text, str) and re.fullmatch(r"[0-9a-f]{16}", text) is not None
+
+
+def open_staged(fs: FileSystem, path: str, mode: OpenMode = "r") -> OpenFile:
+    """Open a staged file; raise KafkaStorageError if it is missing."""
+    try:
+        return fs.open(path, mode)
+    except FileNotFoundError:
+        # Without its cause, since the disk has not failed.
+        raise KafkaStorageError(f"staged file {path} does not exist") from None
 
 
 def list_staged(fs: FileSystem, data_dir: str, txn: str | None = None) -> list[str]:

@@ -1,9 +1,9 @@
-"""Where the tasks of a write make their staged files: a data directory, or a store."""
+"""Staged files in a data directory; ``staged_objects`` has the same in a store."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.layout import byte_view
 from tidelog.datadir.renamed_files import delete_if_there
@@ -17,55 +17,23 @@ WRITEBACK_BYTES: Final = 8 << 20
 """Bytes of a file after which the disk begins to write them, while the task prepares the next."""
 
 
-class NewFile(Protocol):
-    """A staged file that is being written; ``size_bytes`` are in it."""
-
-    name: str
-    size_bytes: int
-
-    def create(self) -> None:
-        """Create the file; FileExistsError if there is one."""
-
-    def write(self, data: Buffer) -> None:
-        """Write at the end."""
-
-    def finish(self) -> None:
-        """Make the bytes durable and close the file."""
-
-    def abandon(self) -> None:
-        """Close and remove the file, if it is there."""
-
-
-class StagedFolder(Protocol):
-    """Makes staged files.
-
-    ``name`` says where, for errors. ``max_bytes`` is the size that a file should not exceed; a
-    batch that is larger is still whole. None: as large as the task has it.
-    """
-
-    name: str
-    max_bytes: int | None
-
-    def new_file(self, name: str) -> NewFile:
-        """Return a file that is to be created."""
-
-
 class LocalFolder:
-    """A data directory."""
+    """A data directory, which makes staged files; ``name`` says where, for errors."""
 
     max_bytes: int | None = None
+    """The size that a file should not exceed; a batch that is larger is still whole."""
 
     def __init__(self, fs: FileSystem, data_dir: str) -> None:
         self.name = data_dir
         self._fs: Final = fs
 
     def new_file(self, name: str) -> LocalFile:
-        """Return a file in the directory."""
+        """Return a file in the directory, which is to be created."""
         return LocalFile(self._fs, os.path.join(self.name, name))
 
 
 class LocalFile:
-    """A staged file in a data directory."""
+    """A staged file in a data directory; ``size_bytes`` are in it."""
 
     def __init__(self, fs: FileSystem, path: str) -> None:
         self.name = os.path.basename(path)

@@ -61,9 +61,9 @@ class StagedObjects:
         self.name = uri
         self._store: Final[Objects] = ObjectStore(uri) if store is None else store
 
-    def new_file(self, name: str) -> _NewObject:
+    def new_file(self, name: str) -> NewObject:
         """Return an object that is to be put."""
-        return _NewObject(self._store, name)
+        return NewObject(self._store, name)
 
     def make_marker(self, name: str) -> ObjectInfo:
         """Put the object by which a task finds out that it sees the store of the driver."""
@@ -135,7 +135,7 @@ class StoreVisits:
         raise DirectoryNotShared(text)
 
 
-class _NewObject:
+class NewObject:
     """A staged object, which is put when it is finished."""
 
     def __init__(self, store: Objects, name: str) -> None:

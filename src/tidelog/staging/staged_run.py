@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -32,7 +32,7 @@ from tidelog.records.validation.record_rules import RecordRules, check_area
 from tidelog.records.validation.rejection import ignore_rejections
 from tidelog.records.validation.stamp import stamp_append_time, stamp_offsets
 from tidelog.segment.filenames import check_topic_name
-from tidelog.staging.staged_file import is_staged_name
+from tidelog.staging.staged_file import is_staged_name, open_staged
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping
@@ -284,15 +284,8 @@ def _from_batch(piece: Piece, first: int) -> tuple[bytearray, BatchColumns]:
 @contextmanager
 def _open(fs: FileSystem, data_dir: str, run: StagedRun) -> Iterator[FileRecords]:
     path = os.path.join(data_dir, run.name)
-    try:
-        file = fs.open(path)
-    except FileNotFoundError:
-        # Without its cause, since the disk has not failed.
-        raise KafkaStorageError(f"staged file {path} does not exist") from None
-    try:
+    with closing(open_staged(fs, path)) as file:
         yield FileRecords(file, run.position, min(run.end, file.size()))
-    finally:
-        file.close()
 
 
 def _integer(value: object) -> int:

@@ -7,8 +7,9 @@ import zlib
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.arrow.writing.input_columns import select_columns, split_by_topic
-from tidelog.arrow.writing.staged_rows import StagingTarget, TaskStaging
+from tidelog.arrow.writing.staged_rows import BATCHES_PART, TaskStaging
 from tidelog.env.clock import SYSTEM_CLOCK
+from tidelog.staging.bundle import BundleWriter
 from tidelog.staging.staged_file import attempt_of
 
 if TYPE_CHECKING:
@@ -60,10 +61,14 @@ def stage_rows(
         TidelogError: a row is not a valid record, or not valid for its topic.
     """
     visits = plan.visits(options.path, stream)
-    rng, attempt = random.SystemRandom(), attempt_of(plan.marker)
-    target = StagingTarget(plan.folder(options.path), txn, rng, attempt)
+    bundle = BundleWriter(
+        *(plan.folder(options.path), txn),
+        rng=random.SystemRandom(),
+        buffer_bytes=options.write_buffer_bytes // BATCHES_PART,
+        attempt=attempt_of(plan.marker),
+    )
     staging = TaskStaging(
-        target,
+        bundle,
         plan.topics,
         plan.new_topic,
         first_partition=first_partition(txn, task_number, stream),

@@ -13,17 +13,15 @@ import pyarrow as pa
 from tidelog.arrow.encode import TopicEncoder
 from tidelog.errors import InvalidArgument, MessageTooLarge
 from tidelog.segment.filenames import check_topic_name
-from tidelog.staging.bundle import BundleWriter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from random import Random
     from uuid import UUID
 
     from tidelog.arrow.batch_form import BatchForm
     from tidelog.env.clock import Clock
     from tidelog.records.validation.policy import LeaderPolicy
-    from tidelog.staging.staged_folder import StagedFolder
+    from tidelog.staging.bundle import BundleWriter
     from tidelog.staging.staged_run import StagedRun
 
 ROWS_PART: Final = 8
@@ -59,18 +57,6 @@ class PlannedTopic(NamedTuple):
     is_new: bool
 
 
-class StagingTarget(NamedTuple):
-    """Where a task writes, and the transaction that its files belong to.
-
-    ``attempt`` is the job's, None: the task is an attempt of its own.
-    """
-
-    folder: StagedFolder
-    txn: str
-    rng: Random
-    attempt: str | None = None
-
-
 class TaskStaging:
     """Stages the rows of one task attempt, for any number of topics.
 
@@ -78,7 +64,7 @@ class TaskStaging:
     log may adopt as segments; see ``BundleWriter``.
 
     Args:
-        target: where to write the file.
+        bundle: writes the file; ``BATCHES_PART`` of the memory is its own.
         topics: how to make batches for each topic that exists.
         new_topic: the same for a topic that does not exist yet.
         first_partition: where rows without a key start, modulo a topic's number of partitions.
@@ -87,7 +73,7 @@ class TaskStaging:
 
     def __init__(
         self,
-        target: StagingTarget,
+        bundle: BundleWriter,
         topics: Mapping[str, TopicPlan],
         new_topic: TopicPlan,
         *,
@@ -98,11 +84,7 @@ class TaskStaging:
         self._new_topic = new_topic
         self._first_partition = first_partition
         self._rows_bytes = buffer_bytes // ROWS_PART
-        folder, txn, rng, attempt = target
-        buffer_bytes //= BATCHES_PART
-        self._bundle = BundleWriter(
-            folder, txn, rng=rng, buffer_bytes=buffer_bytes, attempt=attempt
-        )
+        self._bundle = bundle
         self._encoders: dict[str, TopicEncoder] = {}
         self._buffered: dict[str, list[pa.RecordBatch]] = {}
         self._buffered_bytes = 0

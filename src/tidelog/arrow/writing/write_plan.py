@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from tidelog.arrow.writing.write_options import WriteOptions
     from tidelog.datadir.catalogue import Topic
     from tidelog.staging.finished import CommittedTransaction
-    from tidelog.staging.staged_folder import StagedFolder
     from tidelog.staging.staged_objects import StagedObjects, StoreVisits
     from tidelog.staging.stream_batch import StreamBatch
 
@@ -80,7 +79,7 @@ class WritePlan:
         plan = found or self.new_topic
         return PlannedTopic(plan.partitions, plan.topic_id, is_new=found is None)
 
-    def folder(self, path: str) -> StagedFolder:
+    def folder(self, path: str) -> LocalFolder | StagedObjects:
         """Return where a task stages its rows."""
         if self.staged_at is None:
             return LocalFolder(SYSTEM_FILES, path)

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from tidelog.arrow.batch_form import BatchForm
 from tidelog.arrow.writing.stage_rows import first_partition
-from tidelog.arrow.writing.staged_rows import StagingTarget, TaskStaging, TopicPlan
+from tidelog.arrow.writing.staged_rows import TaskStaging, TopicPlan
 from tidelog.records.validation.policy import LeaderPolicy
+from tidelog.staging.bundle import BundleWriter
 from tidelog.staging.staged_folder import LocalFolder
 from tidelog.staging.stream_batch import StreamBatch
 from tidelog.testing import CrashFileSystem, ManualClock
@@ -23,7 +24,7 @@ def staged(partitions: int, first: int, rows: int) -> Counter[int]:
     fs = CrashFileSystem()
     fs.make_directory("/data")
     plan = TopicPlan(partitions, BatchForm(), 1 << 30, 1 << 20, LeaderPolicy())
-    target = StagingTarget(LocalFolder(fs, "/data"), "txn", Random(0))
+    target = BundleWriter(LocalFolder(fs, "/data"), "txn", rng=Random(0))
     task = TaskStaging(target, {"t": plan}, plan, first_partition=first, buffer_bytes=8 << 20)
     table = pa.RecordBatch.from_pydict({"value": ["v"] * rows})
     task.append("t", table, ManualClock())

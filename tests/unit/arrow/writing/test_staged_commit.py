@@ -17,7 +17,7 @@ from tests.machinery.staging import leave
 import tidelog
 from tidelog.arrow.writing import staged_commit
 from tidelog.arrow.writing.staged_commit import StagedWrite, abort_write, commit_write
-from tidelog.arrow.writing.staged_rows import PlannedTopic, StagingTarget, TaskStaging
+from tidelog.arrow.writing.staged_rows import PlannedTopic, TaskStaging
 from tidelog.arrow.writing.write_plan import known_topics, make_plan, plan_topic
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.system_files import SYSTEM_FILES
@@ -31,6 +31,7 @@ from tidelog.errors import (
     UnknownTopicOrPartition,
 )
 from tidelog.spark.options.source_options import SinkOptions
+from tidelog.staging.bundle import BundleWriter
 from tidelog.staging.directory import CommitPoint
 from tidelog.staging.manifest_names import new_stem
 from tidelog.staging.ready import ReadyFiles, ReadyManifest
@@ -57,9 +58,8 @@ def staged(
     topics = known_topics(given)
     txn = stream.txn if stream else given.txn_id or uuid4().hex
     new = plan_topic(given, count, given.new_topic_config())
-    target = StagingTarget(
-        LocalFolder(SYSTEM_FILES, given.path), txn, Random(SYSTEM_CLOCK.monotonic_ns())
-    )
+    rng = Random(SYSTEM_CLOCK.monotonic_ns())
+    target = BundleWriter(LocalFolder(SYSTEM_FILES, given.path), txn, rng=rng)
     task = TaskStaging(target, topics, new, buffer_bytes=given.write_buffer_bytes)
     if values:
         task.append(

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from tidelog.arrow.batch_form import BatchForm
-from tidelog.arrow.writing.staged_rows import StagingTarget, TaskStaging, TopicPlan
+from tidelog.arrow.writing.staged_rows import BATCHES_PART, TaskStaging, TopicPlan
 from tidelog.codec.compression import Codec
 from tidelog.errors import (
     InvalidArgument,
@@ -24,6 +24,7 @@ from tidelog.errors import (
 from tidelog.records.decoding.record_columns import iterate
 from tidelog.records.memory import walk
 from tidelog.records.validation.policy import LeaderPolicy
+from tidelog.staging.bundle import BundleWriter
 from tidelog.staging.staged_file import list_staged
 from tidelog.staging.staged_folder import LocalFolder
 from tidelog.testing import CrashFileSystem, ManualClock
@@ -42,7 +43,10 @@ class Task:
     def __init__(self, plan: TopicPlan = PLAN, *, is_new: bool = False) -> None:
         self.fs = CrashFileSystem()
         self.fs.make_directory("/data")
-        target = StagingTarget(LocalFolder(self.fs, "/data"), "txn", Random(0))
+        size = BUFFER // BATCHES_PART
+        target = BundleWriter(
+            LocalFolder(self.fs, "/data"), "txn", rng=Random(0), buffer_bytes=size
+        )
         topics = {} if is_new else {"t": plan}
         self.staging = TaskStaging(target, topics, plan, first_partition=1, buffer_bytes=BUFFER)
 
