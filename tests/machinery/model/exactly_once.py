@@ -1,4 +1,4 @@
-"""A model of the exactly-once protocol, see ``docs/exactly-once.md``: each order of its steps.
+"""A model of the exactly-once protocol, see ``docs/architecture.md``: each order of its steps.
 
 It covers both kinds of letters, commits and requests. Waiters, a service, a short-lived writer (a
 service that closes at once) and Kafka share a data directory. Each may be killed between any two

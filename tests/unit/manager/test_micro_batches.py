@@ -1,6 +1,6 @@
 """Many small batches of a stream: few segments, a small table, and as many syncs as documented.
 
-The number of syncs is that of docs/exactly-once.md.
+The number of syncs is that of docs/architecture.md.
 """
 
 from __future__ import annotations

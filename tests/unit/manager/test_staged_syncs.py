@@ -1,6 +1,6 @@
 """How often a commit syncs: by its logs, rolls, adopted files and new partitions, not its records.
 
-The numbers are those that docs/exactly-once.md states.
+The numbers are those that docs/architecture.md states.
 """
 
 from __future__ import annotations
