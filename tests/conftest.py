@@ -54,6 +54,12 @@ ROOT: Final = Path(__file__).parents[1]
 # No test depends on the time that a busy machine takes for an example.
 settings.register_profile("tidelog", deadline=None)
 settings.load_profile("tidelog")
+QUICK_JAVA: Final = (
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+UnlockDiagnosticVMOptions",
+    "-XX:-BytecodeVerificationRemote",
+)
+"""Java's options for runs of seconds: verifying its classes is a sixth of Spark's start."""
 CONNECTOR = ROOT / ".peer" / "spark-connector"
 """Spark's own Kafka source, as ``make peer`` installs it."""
 
@@ -224,11 +230,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Prepare what tests start; read what passed before.
 
-    No test lasts long enough for Java to compile thoroughly. A shell lets a command in the
-    background ignore Ctrl-C, and so would all that tests start.
+    No test lasts long enough for Java to compile thoroughly, and Spark's classes need no proof.
+    A shell lets a command in the background ignore Ctrl-C, and so would all that tests start.
     """
     gc.disable()  # while tests are collected: nearly all of it lasts
-    os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", " ".join(QUICK_JAVA))
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     directory = config.getoption("--resume")
