@@ -6,7 +6,7 @@ import errno
 import os
 import sys
 from contextlib import closing, contextmanager, suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from tidelog.cli.terminal import print_message
 from tidelog.env.system_files import SYSTEM_FILES
@@ -14,6 +14,7 @@ from tidelog.errors import InvalidArgument, TidelogError
 from tidelog.exit_codes import ExitCode, exit_code_of
 
 if TYPE_CHECKING:
+    from argparse import Namespace
     from collections.abc import Callable, Iterator
     from typing import Self
 
@@ -28,32 +29,58 @@ _NO_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno
 """Errors of a disk that cannot give a file a second name."""
 
 
-@contextmanager
-def opened_output(
-    command: str, path: str | None, *, may_replace: bool, end: Callable[[], bytes]
-) -> Iterator[Write]:
-    """Yield what writes to standard output, or to a new file if ``path`` is given.
+class Framed(Protocol):
+    """The form of an output: what stands before and after all that it consists of."""
 
-    After the body comes what ``end`` returns. If damage ends the body, the file is finished, too,
-    but gets another name; without a file there is no end then, so that what was printed does not
-    look whole. Errors as ``NewFile``.
+    def head(self) -> bytes:
+        """Return what is printed first."""
+
+    def end(self) -> bytes:
+        """Return what is printed last; without it the output is not whole."""
+
+
+class Unframed:
+    """The form of an output whose parts say everything; others replace what they have."""
+
+    def head(self) -> bytes:
+        """Return nothing."""
+        return b""
+
+    def end(self) -> bytes:
+        """Return nothing."""
+        return b""
+
+
+@contextmanager
+def opened_output(args: Namespace, form: Framed) -> Iterator[Write]:
+    """Yield what writes to standard output, or to the new file of ``--output``.
+
+    The body follows the head of ``form``, and the end follows the body. If damage ends the body,
+    the file is finished, too, but gets another name; without a file there is no end then, so that
+    what was printed does not look whole. Errors as ``NewFile``.
     """
-    if path is None:
-        yield sys.stdout.buffer.write
-        sys.stdout.buffer.write(end())
+    sys.stdout.flush()
+    if args.output is None:
+        write = sys.stdout.buffer.write
+        write(form.head())
+        yield write
+        write(form.end())
         return
+    path, may_replace = os.path.abspath(args.output), args.force
     incomplete = f"{path}{INCOMPLETE}"
-    check_output_file(SYSTEM_FILES, os.path.abspath(incomplete), may_replace=may_replace)
-    with NewFile(SYSTEM_FILES, os.path.abspath(path), may_replace=may_replace) as file:
+    check_output_file(SYSTEM_FILES, incomplete, may_replace=may_replace)
+    with NewFile(SYSTEM_FILES, path, may_replace=may_replace) as file:
         try:
+            file.write(form.head())
             yield file.write
         except TidelogError as error:
             if exit_code_of(error) == ExitCode.DAMAGED:
-                file.write(end())
-                file.keep_as(os.path.abspath(incomplete))
-                print_message(command, f"{incomplete} holds what precedes the damage")
+                file.write(form.end())
+                file.keep_as(incomplete)
+                text = f"{args.output}{INCOMPLETE} holds what precedes the damage"
+                print_message(args.command, text)
             raise
-        file.write(end())
+        file.write(form.end())
 
 
 def check_output_file(fs: FileSystem, path: str, *, may_replace: bool) -> None:

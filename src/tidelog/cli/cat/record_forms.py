@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Final, Protocol
 
 from tidelog.cli.extras import needs_extra
+from tidelog.cli.output_file import Framed, Unframed
 from tidelog.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -41,17 +42,11 @@ def check_terminal(form: str, path: str | None) -> None:
         raise InvalidArgument(f"--format {form} is not for a terminal: name a file with --output")
 
 
-class Form(Protocol):
-    """All that one command prints, in the order of the methods."""
-
-    def head(self) -> bytes:
-        """Return what is printed before all records."""
+class Form(Framed, Protocol):
+    """All that one command prints: records between head and end."""
 
     def printer(self, topic: str, partition: int) -> Printer:
         """Return what writes the records of a partition."""
-
-    def end(self) -> bytes:
-        """Return what is printed after all records; without it they are not all there."""
 
 
 def check_form(text: str) -> str:
@@ -73,7 +68,7 @@ def open_form(form: str, encoding: Encoding) -> Form:
     return _TableForm(form) if form in BINARY_FORMS else _LinesForm(form, encoding)
 
 
-class _LinesForm:
+class _LinesForm(Unframed):
     """Text, of which each record is a part by itself."""
 
     def __init__(self, form: str, encoding: Encoding) -> None:
@@ -95,9 +90,6 @@ class _LinesForm:
         if form == "raw":
             return _one_by_one(fields.value)
         return _one_by_one(fields.formatted("%v" if form == "text" else form))
-
-    def end(self) -> bytes:
-        return b""
 
 
 class _TableForm:

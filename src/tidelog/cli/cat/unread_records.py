@@ -1,4 +1,4 @@
-"""The records that a rescue leaves in a log: beyond the offsets that checkpoints state.
+"""What a rescue leaves in a log: damaged ranges, and records beyond the checkpointed offsets.
 
 A broker that crashed may have left a high watermark that is too low, or a log start that is too
 high; readers then see less than there is.
@@ -13,7 +13,19 @@ from tidelog.explain.printable_text import counted
 
 if TYPE_CHECKING:
     from tidelog.cli.partition_choice import ChosenPartitions, Place
+    from tidelog.readonly.missing.damaged_range import DamagedRange, OnDamage
     from tidelog.readonly.read_only_log import ReadOnlyLog
+
+
+def reporting(command: str, skipped: set[DamagedRange]) -> OnDamage:
+    """Return what prints each damaged range on stderr once, though it may be read again."""
+
+    def report(found: DamagedRange) -> None:
+        if found not in skipped:
+            skipped.add(found)
+            print_message(command, f"skipped {found}")
+
+    return report
 
 
 def report_unread(

@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.cli.cat.record_forms import BINARY_FORMS, csv_cell
+from tidelog.cli.output_file import Unframed
 from tidelog.cli.terminal import json_line, table
 from tidelog.explain.printable_text import printable
 from tidelog.records.json.json_record import Encoding, bytes_as_text
@@ -36,23 +37,15 @@ def open_form(form: str, schema: pa.Schema) -> FileBytes:
     return JsonRows(schema) if form == "json" else CsvRows(schema)
 
 
-class JsonRows:
+class JsonRows(Unframed):
     """A line of JSON for each row, which names the columns whose bytes are not UTF-8."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
 
-    def head(self) -> bytes:
-        """Return nothing: a line says all about its row."""
-        return b""
-
     def rows(self, batch: pa.RecordBatch) -> bytes:
         """Return the lines of some rows."""
         return "".join(json_line(row) + "\n" for row in self._objects(batch)).encode()
-
-    def end(self) -> bytes:
-        """Return nothing."""
-        return b""
 
     def _objects(self, batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
         names = self._schema.names
@@ -68,7 +61,7 @@ class JsonRows:
             yield row | encodings
 
 
-class CsvRows:
+class CsvRows(Unframed):
     """A line of names, then a line for each row: null is empty, and empty text is quoted."""
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -82,26 +75,18 @@ class CsvRows:
         """Return the lines of some rows."""
         return b"".join(self._line([_text(value) for value in row]) for row in _rows(batch))
 
-    def end(self) -> bytes:
-        """Return nothing."""
-        return b""
-
     @staticmethod
     def _line(cells: list[str | None]) -> bytes:
         return (",".join(map(csv_cell, cells)) + "\n").encode()
 
 
-class TextRows:
-    """Aligned columns under their names; ``-`` is null."""
+class TextRows(Unframed):
+    """Aligned columns; the names stand above the first rows, aligned with them. ``-`` is null."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._title = [tuple(map(printable, schema.names))]
         are_numbers = [str(one.type).startswith(_NUMBERS) for one in schema]
         self._words = (*are_numbers, True).index(True)
-
-    def head(self) -> bytes:
-        """Return nothing: the names stand above the first rows, aligned with them."""
-        return b""
 
     def rows(self, batch: pa.RecordBatch) -> bytes:
         """Return the lines of some rows."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tidelog.cli.cat.record_forms import Form
     from tidelog.cli.output_file import Write
     from tidelog.cli.partition_choice import ChosenPartitions, Place
-    from tidelog.readonly.missing.damaged_range import DamagedRange, OnDamage
+    from tidelog.readonly.missing.damaged_range import DamagedRange
     from tidelog.readonly.read_only_log import ReadOnlyLog
 
 _FORMS: Final = r"""FORMAT: text prints each value and a line end; raw only the values;
@@ -132,10 +132,7 @@ def run(args: Namespace) -> int:
     has_loss = chosen.report_missing(args.command)
     selection = _selection(args)
     form = open_form(args.format, Encoding(args.encoding))
-    sys.stdout.flush()
-    opened = opened_output(args.command, args.output, may_replace=args.force, end=form.end)
-    with opened as write:
-        write(form.head())
+    with opened_output(args, form) as write:
         printing = _Printing(args, selection, form, write)
         if args.follow and places:
             _follow(chosen, printing)
@@ -174,11 +171,11 @@ def _follow(chosen: ChosenPartitions, printing: _Printing) -> None:
 
 def _print_place(chosen: ChosenPartitions, place: Place, printing: _Printing) -> bool:
     """Print the records of one partition; return whether some were lost, skipped or left."""
-    from tidelog.cli.cat.unread_records import report_unread
+    from tidelog.cli.cat.unread_records import report_unread, reporting
 
     args = printing.args
-    skipped: list[DamagedRange] = []
-    on_damage = _reporting(skipped) if args.skip_damage else None
+    skipped: set[DamagedRange] = set()
+    on_damage = reporting(args.command, skipped) if args.skip_damage else None
     with chosen.open(place, on_damage, below_start=args.below_start) as log:
         end = _print_past_damage(place, log, printing)
         holes = chosen.directory.unexplained_holes(log, log.holes)
@@ -238,17 +235,6 @@ def _selection(args: Namespace) -> Selection:
     committed = args.isolation == READ_COMMITTED
     wanted = RecordFilter(args.since, args.until, key, args.grep, committed)
     return Selection(wanted, args.limit)
-
-
-def _reporting(skipped: list[DamagedRange]) -> OnDamage:
-    """Return what prints each damaged range on stderr, and adds it to ``skipped``."""
-
-    def report(found: DamagedRange) -> None:
-        skipped.append(found)
-        sys.stdout.buffer.flush()
-        print_message("cat", f"skipped {found}")
-
-    return report
 
 
 def _print(

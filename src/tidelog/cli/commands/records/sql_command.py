@@ -6,12 +6,11 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.options import DIRECTORIES, OUTPUT, VISIBILITY, Command, argument
-from tidelog.cli.terminal import print_message
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from tidelog.readonly.missing.damaged_range import DamagedRange, OnDamage
+    from tidelog.readonly.missing.damaged_range import DamagedRange
 
 _TABLES: Final = """\
 QUERY: one SELECT of DuckDB's SQL, or - to read it from standard input. A topic is a table
@@ -58,6 +57,7 @@ COMMAND: Final = Command(
 def run(args: Namespace) -> int:
     """Print the rows that the query gives; return 1 if ``--skip-damage`` has skipped something."""
     from tidelog.cli.cat.record_forms import check_terminal
+    from tidelog.cli.cat.unread_records import reporting
     from tidelog.cli.output_file import opened_output
     from tidelog.cli.sql.answer_forms import open_form
     from tidelog.cli.sql.query import Visible, answered
@@ -70,25 +70,11 @@ def run(args: Namespace) -> int:
     accept = None if args.allow_partial else BY_FLAG
     directory = open_directory_read_only(*args.directories, fs=SYSTEM_FILES, accept=accept)
     skipped: set[DamagedRange] = set()
-    on_damage = _reporting(skipped) if args.skip_damage else None
+    on_damage = reporting(args.command, skipped) if args.skip_damage else None
     visible = Visible(args.isolation, args.up_to, args.allow_partial, on_damage)
     with answered(directory, query, visible) as answer:
         form = open_form(args.format, answer.schema)
-        sys.stdout.flush()
-        opened = opened_output(args.command, args.output, may_replace=args.force, end=form.end)
-        with opened as write:
-            write(form.head())
+        with opened_output(args, form) as write:
             for batch in answer.batches:
                 write(form.rows(batch))
     return int(bool(skipped))
-
-
-def _reporting(skipped: set[DamagedRange]) -> OnDamage:
-    """Return what prints each damaged range on stderr once, though a query may read it again."""
-
-    def report(found: DamagedRange) -> None:
-        if found not in skipped:
-            skipped.add(found)
-            print_message("sql", f"skipped {found}")
-
-    return report
