@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import contextmanager, suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import IO, TYPE_CHECKING, Final
 
@@ -34,6 +34,7 @@ from tidelog.explain.printable_text import counted, format_time
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable, Iterable, Iterator
+    from contextlib import AbstractContextManager
     from typing import Self
 
     from tidelog.embedded.busy_directory import BusyDirectory, BusyWriter
@@ -113,15 +114,19 @@ def run(args: Namespace) -> int:
 
     if not SYSTEM_FILES.exists(args.directory):
         raise UnknownTopicOrPartition(f"no data directory {args.directory}; {_hint(args)}")
-    with _input(args.file) as lines, _Outcome(args) as outcome:
+    args.file = None if args.file == "-" else args.file
+    opened: AbstractContextManager[IO[bytes]] = (
+        nullcontext(sys.stdin.buffer) if args.file is None else open(args.file, "rb")  # noqa: PTH123, SIM115 - the user's own file, closed by the next line
+    )
+    with opened as lines, _Outcome(args) as outcome:
         try:
             overrides = dict(args.options)
             logs = open_briefly(args.directory, overrides=overrides, watcher=ShownWork())
         except DirectoryLocked as error:
-            return _append_beside(_busy(args, error), lines, outcome)
+            return _append_beside(error, lines, outcome)
         with logs:
             if args.txn is not None:
-                return _append_once(logs, lines, args)
+                return _append_once(logs, lines, outcome)
             _check_partition(logs, args)
             writer = logs.writer(args.topic, codec=Codec.named(args.compression))
             _checkpoint_new_partitions(logs, args)
@@ -148,7 +153,7 @@ def _append_all(
     outcome.writer = writer
     try:
         arriving = LingeringLines(lines, flush, SYSTEM_CLOCK, limit_bytes=limit_bytes)
-        _append(writer.append, _bytes_of(arriving, args.file), args, outcome.seen)
+        _append(writer.append, _bytes_of(arriving, args.file), outcome)
     except BaseException as error:
         outcome.is_sound = not isinstance(error, KafkaStorageError)
         outcome.interrupt = None if isinstance(error, Exception) else error  # Ctrl-C or SIGTERM
@@ -163,14 +168,15 @@ class _Outcome:
     """The result of an append; leaving its ``with`` prints it.
 
     That is to happen after the logs are closed: closing may append what the writer still holds
-    after an error.
+    after an error. ``lines`` counts those of the input that were looked at, the last one included,
+    and ``blank`` those among JSON that were skipped.
     """
 
     def __init__(self, args: Namespace) -> None:
         self.args = args
         self.writer: TopicWriter | BusyWriter | None = None
         """None while nothing was to be appended without ``--txn``."""
-        self.seen = _SeenLines()
+        self.lines = self.blank = 0
         self.is_sound = True
         self.interrupt: BaseException | None = None
 
@@ -183,21 +189,10 @@ class _Outcome:
         records, args = self.writer.records, self.args
         print(f"{counted(records, 'record')} appended to {args.topic}, each line as {_form(args)}")
         if self.interrupt is not None:
-            _explain_rest(records, self.seen, args)
+            _explain_rest(records, self)
         elif not self.is_sound and records:
             sys.stdout.flush()
             print_message("append", "with --txn ID, all of the input is appended, or nothing")
-
-
-class _SeenLines:
-    """How many lines of the input were looked at, the last one included, and how many were blank.
-
-    Blank lines among JSON are skipped.
-    """
-
-    def __init__(self) -> None:
-        self.lines = 0
-        self.blank = 0
 
 
 def _flush(writer: TopicWriter | BusyWriter, interrupt: BaseException | None) -> None:
@@ -212,9 +207,10 @@ def _flush(writer: TopicWriter | BusyWriter, interrupt: BaseException | None) ->
             raise
 
 
-def _explain_rest(records: int, seen: _SeenLines, args: Namespace) -> None:
+def _explain_rest(records: int, seen: _Outcome) -> None:
     """Print on stderr how to append the rest of a file after an interrupt."""
-    if _is_standard_input(args.file):
+    args = seen.args
+    if args.file is None:
         return
     if not records:
         text = "interrupted: run it again"
@@ -243,7 +239,7 @@ def _check_keys(logs: _Directory, lines: IO[bytes], limit_bytes: int, args: Name
             f"the record has no key, and cleanup.policy of {args.topic} is unknown; nothing was"
             f" appended: set it with tidelog alter {args.topic} -o cleanup.policy=..."
         )
-        raise BadLine(number, text, "" if _is_standard_input(args.file) else args.file)
+        raise BadLine(number, text, args.file or "")
 
 
 def _first_without_key(lines: IO[bytes], limit_bytes: int, args: Namespace) -> int | None:
@@ -260,39 +256,37 @@ def _first_without_key(lines: IO[bytes], limit_bytes: int, args: Namespace) -> i
     return None
 
 
-def _busy(args: Namespace, error: DirectoryLocked) -> BusyDirectory:
-    """Return the directory that another process holds; raise ``error`` if that is Kafka."""
-    from tidelog.embedded.busy_directory import BusyDirectory
+def _append_beside(error: DirectoryLocked, lines: IO[bytes], outcome: _Outcome) -> int:
+    """Append by transactions: of the whole input, or, of a pipe, of what it brings at a time.
+
+    Raises ``error`` if the process that holds the directory is Kafka.
+    """
+    from tidelog.codec.compression import Codec
+    from tidelog.embedded.busy_directory import BusyDirectory, BusyWriter
     from tidelog.env.machine import brief_machine
     from tidelog.env.signals import program_of
     from tidelog.env.system_files import SYSTEM_FILES
 
     if program_of(error.pid) == "java":
         raise error
+    args = outcome.args
     machine = brief_machine(SYSTEM_FILES, SYSTEM_CLOCK)
     path = os.path.abspath(args.directory)
-    return BusyDirectory(path, machine=machine, overrides=dict(args.options))
-
-
-def _append_beside(busy: BusyDirectory, lines: IO[bytes], outcome: _Outcome) -> int:
-    """Append by transactions: of the whole input, or, of a pipe, of what it brings at a time."""
-    from tidelog.codec.compression import Codec
-    from tidelog.embedded.busy_directory import BusyWriter
-
-    args = outcome.args
+    busy = BusyDirectory(path, machine=machine, overrides=dict(args.options))
     if args.txn is not None:
-        return _append_once(busy, lines, args)
+        return _append_once(busy, lines, outcome)
     _check_partition(busy, args)
     writer = BusyWriter(busy, args.topic, codec=Codec.named(args.compression))
-    is_pipe = _is_standard_input(args.file)
-    return _append_all(busy, writer, writer.flush if is_pipe else lambda: None, lines, outcome)
+    flush = writer.flush if args.file is None else lambda: None
+    return _append_all(busy, writer, flush, lines, outcome)
 
 
-def _append_once(logs: Logs | BusyDirectory, lines: IO[bytes], args: Namespace) -> int:
+def _append_once(logs: _Directory, lines: IO[bytes], outcome: _Outcome) -> int:
     """Append the whole input as a transaction, unless its id was committed before."""
     from tidelog.cli.lingering_lines import LingeringLines
     from tidelog.codec.compression import Codec
 
+    args = outcome.args
     _check_partition(logs, args)
     with logs.transaction(args.txn, codec=Codec.named(args.compression)) as txn:
         if txn.committed is not None:
@@ -303,7 +297,7 @@ def _append_once(logs: Logs | BusyDirectory, lines: IO[bytes], args: Namespace) 
             return 0
         limit_bytes = _longest_line(logs, args)
         arriving = LingeringLines(lines, lambda: None, SYSTEM_CLOCK, limit_bytes=limit_bytes)
-        _append(partial(txn.append_record, args.topic), _bytes_of(arriving, args.file), args)
+        _append(partial(txn.append_record, args.topic), _bytes_of(arriving, args.file), outcome)
     count = counted(txn.committed.total if txn.committed else 0, "record")
     print_line(f"{count} appended to {args.topic} as {args.txn}, each line as {_form(args)}")
     return 0
@@ -360,34 +354,25 @@ def _hint(args: Namespace) -> str:
     return f"create it with: tidelog create {args.topic} -d {args.directory}"
 
 
-def _append(
-    take: Callable[[NewRecord], object],
-    lines: Iterator[bytes],
-    args: Namespace,
-    seen: _SeenLines | None = None,
-) -> None:
-    """Take each line as a record; ``seen`` counts the lines. Raises BadLine."""
+def _append(take: Callable[[NewRecord], object], lines: Iterator[bytes], outcome: _Outcome) -> None:
+    """Take each line as a record; ``outcome`` counts the lines. Raises BadLine."""
     from tidelog.cli.lingering_lines import LineTooLong
     from tidelog.records.json.json_record import Encoding, record_from_json
     from tidelog.records.new_record import NewRecord
 
-    encoding = Encoding(args.encoding)
-    is_json = args.format == "json"
-    path = "" if _is_standard_input(args.file) else args.file
-    seen = seen or _SeenLines()
-    number = 0
+    args = outcome.args
+    encoding, is_json, path = Encoding(args.encoding), args.format == "json", args.file or ""
     try:
-        for number, line in enumerate(lines, start=1):
-            seen.lines = number
-            if is_json and not line.strip():
-                seen.blank += 1
-                continue
-            if not is_json and number == 1:
-                _explain_records(line)
-            if is_json:
+        for outcome.lines, line in enumerate(lines, start=1):
+            if not is_json:
+                if outcome.lines == 1:
+                    _explain_records(line)
+                record = NewRecord(None, _value_of(line, encoding))
+            elif line.strip():
                 record = record_from_json(line, encoding)
             else:
-                record = NewRecord(None, _value_of(line, encoding))
+                outcome.blank += 1
+                continue
             if args.partition is not None:
                 record = record._replace(partition=args.partition)
             take(record)
@@ -395,9 +380,9 @@ def _append(
         raise
     except LineTooLong:
         what = "longer than any record that the topic takes (max.message.bytes)"
-        raise BadLine(number + 1, what, path) from None
+        raise BadLine(outcome.lines + 1, what, path) from None
     except (InvalidArgument, KafkaError) as error:
-        raise BadLine(number, str(error), path) from error
+        raise BadLine(outcome.lines, str(error), path) from error
 
 
 def _explain_records(line: bytes) -> None:
@@ -425,12 +410,12 @@ def _bytes_of(lines: Iterable[bytes], path: str | None) -> Iterator[bytes]:
     from tidelog.cli.progress import current_line
     from tidelog.env.system_files import SYSTEM_FILES
 
-    if _is_standard_input(path):
+    if path is None:
         yield from map(_without_end, lines)
         return
-    total = SYSTEM_FILES.stat(str(path)).size_bytes
+    total = SYSTEM_FILES.stat(path).size_bytes
     done = 0
-    with current_line().task(f"appending {os.path.basename(str(path))}", total) as task:
+    with current_line().task(f"appending {os.path.basename(path)}", total) as task:
         for line in lines:
             done += len(line)
             task.show(done)
@@ -440,16 +425,3 @@ def _bytes_of(lines: Iterable[bytes], path: str | None) -> Iterator[bytes]:
 def _without_end(line: bytes) -> bytes:
     r"""Remove one line end, ``\n`` or ``\r\n``."""
     return line[:-2] if line.endswith(b"\r\n") else line.removesuffix(b"\n")
-
-
-def _is_standard_input(path: str | None) -> bool:
-    return path is None or path == "-"
-
-
-@contextmanager
-def _input(path: str | None) -> Iterator[IO[bytes]]:
-    if path is None or _is_standard_input(path):
-        yield sys.stdin.buffer
-    else:
-        with open(path, "rb") as file:  # noqa: PTH123 - the user's own file, not one of a log
-            yield file
