@@ -262,7 +262,6 @@ def chosen_by(
     args: Namespace,
     topics: Sequence[str] | None = None,
     *,
-    server_properties: Mapping[str, str] | None = None,
     may_be_empty: bool = True,
     takes_copies: bool = False,
     only_named: bool = False,
@@ -271,10 +270,15 @@ def chosen_by(
 
     ``topics``: by default the ones that the command line names.
     """
+    properties = None
+    if getattr(args, "server_properties", None) is not None:
+        from tidelog.cli.server_properties import broker_properties  # few command lines name one
+
+        properties = broker_properties(args)
     return choose_partitions(
         *(SYSTEM_FILES, args.directories, args.topics if topics is None else topics),
         getattr(args, "partition", None),
-        server_properties=server_properties,
+        server_properties=properties,
         may_be_empty=may_be_empty,
         allow_partial=args.allow_partial,
         takes_copies=takes_copies,

@@ -34,12 +34,11 @@ def run(args: Namespace) -> int:
     """
     from tidelog.cli.operations import clock_of
     from tidelog.cli.partition_choice import chosen_by
-    from tidelog.cli.server_properties import broker_properties
     from tidelog.explain.service_metrics import cleaner_of_service, cleaner_text
     from tidelog.manager.compaction_plan import CleanerLines, plan_compaction
 
     clock = clock_of(args)
-    chosen = chosen_by(args, server_properties=broker_properties(args))
+    chosen = chosen_by(args)
     is_missing = chosen.report_missing(args.command)
     configs = chosen.configs_in_force(dict(args.options))
     lines = chosen.beside(partial(CleanerLines.read, chosen.directory.fs))

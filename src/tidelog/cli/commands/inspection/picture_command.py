@@ -94,7 +94,6 @@ COMMAND: Final = Command(
 def run(args: Namespace) -> int:
     """Draw every chosen log; return 1 if one is damaged, lacks a segment, or is missing."""
     from tidelog.cli.partition_choice import chosen_by
-    from tidelog.cli.server_properties import broker_properties
     from tidelog.config.log_config import LogConfig
     from tidelog.env.system_files import SYSTEM_FILES
 
@@ -105,7 +104,6 @@ def run(args: Namespace) -> int:
         check_output_file(SYSTEM_FILES, os.path.abspath(args.svg), may_replace=args.force)
     chosen = chosen_by(
         args,
-        server_properties=broker_properties(args),
         may_be_empty=args.svg is None and not args.overview,
     )
     draw = _print if args.svg is None else _draw_svg

@@ -81,13 +81,12 @@ def _plan_retention(args: Namespace) -> int:
     """Print what ``tidelog retain`` would delete; the logs are only read."""
     from tidelog.cli.operations import clock_of, print_shrunk, print_shrunk_total
     from tidelog.cli.partition_choice import chosen_by
-    from tidelog.cli.server_properties import broker_properties
     from tidelog.config.log_config import LogConfig
 
     clock = clock_of(args)
     overrides = dict(args.options)
     LogConfig().with_overrides(overrides)
-    chosen = chosen_by(args, server_properties=broker_properties(args))
+    chosen = chosen_by(args)
     has_loss = chosen.report_missing(args.command)
     configs = chosen.configs_in_force(overrides)
     _apply_unknown(configs, overrides)

@@ -66,21 +66,11 @@ def run(args: Namespace) -> int:
     """Print the rows about the chosen partitions; return 1 if damage ends them."""
     from tidelog.cli.operations import clock_of
     from tidelog.cli.partition_choice import chosen_by
-    from tidelog.cli.server_properties import broker_properties
-    from tidelog.explain.tables.system_table import open_tables
+    from tidelog.explain.tables.system_table import TableSource
     from tidelog.explain.tables.system_tables import system_table
-    from tidelog.readonly.absent_partitions import BY_FLAG
 
-    properties = broker_properties(args)
-    chosen = chosen_by(args, server_properties=properties)
-    source = open_tables(
-        chosen.directory.fs,
-        *chosen.directory.paths,
-        clock=clock_of(args),
-        overrides=dict(args.options),
-        server_properties=properties,
-        accept=None if args.allow_partial else BY_FLAG,
-    )
+    chosen = chosen_by(args)
+    source = TableSource(chosen.directory, clock=clock_of(args), overrides=dict(args.options))
     table = system_table(args.table)
     keys = [place.key for place in chosen.places]
     is_whole = set(keys) == set(source.directory.partitions)

@@ -172,29 +172,23 @@ def _follow(chosen: ChosenPartitions, printing: _Printing) -> None:
 def _print_place(chosen: ChosenPartitions, place: Place, printing: _Printing) -> bool:
     """Print the records of one partition; return whether some were lost, skipped or left."""
     from tidelog.cli.cat.unread_records import report_unread, reporting
+    from tidelog.readonly.missing.damaged_range import skipped_by
 
     args = printing.args
     skipped: set[DamagedRange] = set()
     on_damage = reporting(args.command, skipped) if args.skip_damage else None
     with chosen.open(place, on_damage, below_start=args.below_start) as log:
-        end = _print_past_damage(place, log, printing)
+        try:
+            end = _print(place, log, printing)
+        except CorruptMessage as error:
+            if not args.skip_damage:
+                error.remedy = skipped_by("--skip-damage")
+            raise
         holes = chosen.directory.unexplained_holes(log, log.holes)
         has_loss = chosen.report_holes(args.command, place, holes) or bool(skipped)
         if _is_rescue(args):
             has_loss |= report_unread(chosen, place, log, log.log_start_offset, end)
     return has_loss
-
-
-def _print_past_damage(place: Place, log: ReadOnlyLog, printing: _Printing) -> int:
-    """Print records as ``_print``; damage that ends the command says how to go past it."""
-    from tidelog.readonly.missing.damaged_range import skipped_by
-
-    try:
-        return _print(place, log, printing)
-    except CorruptMessage as error:
-        if not printing.args.skip_damage:
-            error.remedy = skipped_by("--skip-damage")
-        raise
 
 
 def _is_rescue(args: Namespace) -> bool:
@@ -261,9 +255,9 @@ def _print(
                 log.directory, first, stop, args.last, fs=SYSTEM_FILES
             )
     elif next_offset < log.log_start_offset:
-        _report_deleted(log, next_offset)
+        _report_lost(log, (next_offset, log.log_start_offset), "deleted before")
     elif next_offset > log.log_end_offset and log.damage is None:
-        _report_truncated(log, next_offset)
+        _report_lost(log, (log.log_end_offset, next_offset), "truncated after")
         first = log.log_end_offset
     printer = form.printer(place.topic, place.partition)
     sys.stdout.flush()
@@ -290,20 +284,11 @@ def _explain_gaps(args: Namespace, log: ReadOnlyLog, start: int, end: int) -> No
         report_gaps(args.command, log, start, end, committed=args.isolation == READ_COMMITTED)
 
 
-def _report_deleted(log: ReadOnlyLog, next_offset: int) -> None:
-    """Print on stderr that records were deleted before ``--follow`` came to them."""
-    offsets = f"offsets {next_offset:,} to {log.log_start_offset - 1:,}"
-    print_message(
-        "cat", f"{log.topic}-{log.partition}: {offsets} were deleted before they were printed"
-    )
-
-
-def _report_truncated(log: ReadOnlyLog, next_offset: int) -> None:
-    """Print on stderr that ``--follow`` has printed records that are no longer in the log."""
-    offsets = f"offsets {log.log_end_offset:,} to {next_offset - 1:,}"
-    print_message(
-        "cat", f"{log.topic}-{log.partition}: {offsets} were truncated after they were printed"
-    )
+def _report_lost(log: ReadOnlyLog, offsets: tuple[int, int], what: str) -> None:
+    """Print on stderr what happened to ``[start, end)`` while ``--follow`` printed records."""
+    start, end = offsets
+    text = f"offsets {start:,} to {end - 1:,} were {what} they were printed"
+    print_message("cat", f"{log.topic}-{log.partition}: {text}")
 
 
 def _explain_omissions(log: ReadOnlyLog, end: int, start: int | None) -> None:

@@ -57,14 +57,13 @@ def run(args: Namespace) -> int:
     if args.log_dirs:
         return _print_directories(args)
     from tidelog.cli.partition_choice import chosen_by
-    from tidelog.cli.server_properties import broker_properties
     from tidelog.explain.describe import describe_in
     from tidelog.explain.pictures.log_picture import picture_of_facts
     from tidelog.explain.pictures.text_picture import TextStyle, draw_text
     from tidelog.explain.transactional_ids import TransactionalIds
 
     style = TextStyle(screen_width())
-    chosen = chosen_by(args, server_properties=broker_properties(args))
+    chosen = chosen_by(args)
     ids = TransactionalIds(chosen.directory)
     described = damaged = 0
     last_topic = None
@@ -173,6 +172,7 @@ def _held_by(facts: LogFacts) -> str:
 
 
 def _table(facts: LogFacts) -> str:
+    """Return a table of segments, with the sizes of their files."""
     rows = [_COLUMNS]
     rows += [
         (
@@ -188,31 +188,27 @@ def _table(facts: LogFacts) -> str:
     return _placed(facts.segments, rows)
 
 
+def _contents_table(facts: LogFacts) -> str:
+    """Return a table of segments that were read, with what they hold."""
+    read = [(one, one.contents) for one in facts.segments if one.contents is not None]
+    rows: list[tuple[str, ...]] = [_CONTENTS_COLUMNS]
+    rows += [
+        (
+            f"{segment.base_offset:,}",
+            f"{segment.end_offset:,}",
+            format_bytes(segment.log_bytes),
+            f"{one.batches:,}" + ("" if one.is_whole else " +damage"),
+            f"{one.records:,}",
+            *(format_time(ms) if ms >= 0 else "" for ms in (one.min_timestamp, one.max_timestamp)),
+            ", ".join(f"{name} {count:,}" for name, count in one.codecs.items()),
+        )
+        for segment, one in read
+    ]
+    return _placed([segment for segment, _ in read], rows)
+
+
 def _placed(segments: Iterable[SegmentFacts], rows: Sequence[tuple[str, ...]]) -> str:
     """Return a table of segments, marking those that only the archive has."""
-    lines = table(rows).splitlines()
     on_disk = [True, *(segment.is_on_disk for segment in segments)]
-    marked = zip(lines, on_disk, strict=True)
+    marked = zip(table(rows).splitlines(), on_disk, strict=True)
     return "".join(f"{line}{'' if here else '  in the archive only'}\n" for line, here in marked)
-
-
-def _contents_table(facts: LogFacts) -> str:
-    rows: list[tuple[str, ...]] = [_CONTENTS_COLUMNS]
-    read = [segment for segment in facts.segments if segment.contents is not None]
-    for segment in read:
-        held = segment.contents
-        assert held is not None
-        codecs = ", ".join(f"{name} {count:,}" for name, count in held.codecs.items())
-        times = (held.min_timestamp, held.max_timestamp)
-        rows.append(
-            (
-                f"{segment.base_offset:,}",
-                f"{segment.end_offset:,}",
-                format_bytes(segment.log_bytes),
-                f"{held.batches:,}" + ("" if held.is_whole else " +damage"),
-                f"{held.records:,}",
-                *(format_time(time) if time >= 0 else "" for time in times),
-                codecs,
-            )
-        )
-    return _placed(read, rows)

@@ -76,11 +76,10 @@ def print_plan(args: Namespace) -> int:
     """
     from tidelog.cli.commands.upkeep.dropped_lines import DroppedLines
     from tidelog.cli.partition_choice import chosen_by
-    from tidelog.cli.server_properties import broker_properties
     from tidelog.config.log_config import LogConfig
 
     LogConfig().with_overrides(dict(args.options))
-    chosen = chosen_by(args, server_properties=broker_properties(args))
+    chosen = chosen_by(args)
     has_loss = chosen.report_missing(args.command)
     printer = CompactionPrinter(args, "would drop")
     dropped = DroppedLines(args) if args.records else None

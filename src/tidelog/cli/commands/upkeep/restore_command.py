@@ -53,7 +53,17 @@ COMMAND: Final = Command(
 
 def run(args: Namespace) -> int:
     """Restore the topics, or lost partitions, and print what of each partition."""
-    done, is_new = _restore(args)
+    from tidelog.env.paths import is_uri
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.manager.restore_lost import is_data_directory
+
+    if not is_uri(args.uri):
+        raise InvalidArgument(
+            f"{args.uri} is not the URI of an archive: tidelog mirror copies a data directory"
+        )
+    target = os.path.abspath(args.target)
+    is_new = not is_data_directory(SYSTEM_FILES, target)
+    done = (_make if is_new else _put_back)(args, target)
     for one in done:
         offsets = f"[{one.log_start_offset:,}, {one.log_end_offset:,})"
         size = f"{counted(one.segments, 'segment')}, {format_bytes(one.size_bytes)}"
@@ -78,24 +88,6 @@ def _explain(args: Namespace, *, is_new: bool) -> None:
         )
 
 
-def _restore(args: Namespace) -> tuple[list[RestoredPartition], bool]:
-    """Return what was restored, and whether the directory is a new one."""
-    from tidelog.env.paths import is_uri
-    from tidelog.env.system_files import SYSTEM_FILES
-    from tidelog.manager.restore_lost import is_data_directory
-
-    if not is_uri(args.uri):
-        raise InvalidArgument(
-            f"{args.uri} is not the URI of an archive: tidelog mirror copies a data directory"
-        )
-    target = os.path.abspath(args.target)
-    if is_data_directory(SYSTEM_FILES, target):
-        return _put_back(args, target), False
-    if args.partition is not None:
-        raise InvalidArgument(f"-p is for a data directory that has lost a partition: {target}")
-    return _make(args, target), True
-
-
 def _put_back(args: Namespace, target: str) -> list[RestoredPartition]:
     """Restore what a directory has lost; errors as ``restore_lost``."""
     from tidelog.archive.open_archives import archive_at
@@ -116,6 +108,8 @@ def _make(args: Namespace, target: str) -> list[RestoredPartition]:
     from tidelog.archive.open_archives import archive_at
     from tidelog.manager.restore import restore
 
+    if args.partition is not None:
+        raise InvalidArgument(f"-p is for a data directory that has lost a partition: {target}")
     topics = _topics(args)
     total = sum(
         entry.size_bytes
