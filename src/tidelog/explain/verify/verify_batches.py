@@ -119,11 +119,12 @@ def search_behind(
     records: FileRecords,
     bounds: OffsetBounds,
     checks: BatchChecks,
-    feed: Callable[[Piece], object],
+    feed: Callable[[Piece], Iterator[Finding]],
 ) -> Iterator[Finding]:
     """Look for good batches after the bad one that ended ``records``; yield further bad ones.
 
-    ``bounds`` are those of the segment. A bad batch is skipped by the length in its header.
+    ``bounds`` are those of the segment; ``feed`` yields what is found in good batches. A bad one is
+    skipped by the length in its header.
     """
     end = records.end
     for _ in range(_MAX_BAD_BATCHES):
@@ -137,7 +138,7 @@ def search_behind(
         known = bounds.after(checks.next_offset - 1)
         records = FileRecords(file, behind, end, bounds=known)
         for piece in records.pieces(check_crc=True):
-            feed(piece)
+            yield from feed(piece)
         if not records.trailing_bytes:
             return
         reason = "a batch is cut off" if records.error is None else records.error.reason

@@ -115,23 +115,17 @@ class _SegmentChecks:
         self._producers = producers
         self._epochs = epochs
         self._checked = checked
-        self._found: list[Finding] = []
 
-    def feed(self, piece: Piece) -> None:
-        """Give the next batches to all checks."""
+    def feed(self, piece: Piece) -> Iterator[Finding]:
+        """Give the next batches to all checks; yield what they find."""
         self._checked.batches += len(piece.batches)
         self._checked.bytes += int(piece.batches.size.sum())
-        self._found += self.batches.feed(piece)
+        yield from self.batches.feed(piece)
         self.offset_index.feed(piece.batches)
         self.time_index.feed(piece.batches)
-        self._found += self._producers.feed(piece, self._path)
+        yield from self._producers.feed(piece, self._path)
         if self._epochs is not None:
-            self._found += self._epochs.feed(piece.batches)
-
-    def take(self) -> list[Finding]:
-        """Return what was found since the last call."""
-        found, self._found = self._found, []
-        return found
+            yield from self._epochs.feed(piece.batches)
 
 
 def verify_partition(
@@ -314,8 +308,7 @@ class LogVerifier:
         with closing(self._fs.open(segment.path)) as file:
             records = FileRecords(file, bounds=bounds)
             for piece in records.pieces(check_crc=True):
-                checks.feed(piece)
-                yield from checks.take()
+                yield from checks.feed(piece)
                 self._on_progress(self.checked.bytes)
             position = records.next_position
             if records.end > INT32_MAX:
@@ -332,7 +325,6 @@ class LogVerifier:
                     self._is_damaged = True
                     producers.is_sure = False
                     yield from search_behind(file, records, bounds, checks.batches, checks.feed)
-                    yield from checks.take()
         yield from self._check_gaps_inside(segment, checks.batches)
         if not is_damaged:
             yield from self._check_indexes(segment, checks, position)

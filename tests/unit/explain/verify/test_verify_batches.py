@@ -55,9 +55,7 @@ def checked(
         rows += checks.feed(piece)
     if records.error is not None:
         rows.append(damage(PATH, records.next_position, records.error.reason, ""))
-        rows += search_behind(
-            file, records, bounds, checks, lambda piece: rows.extend(checks.feed(piece))
-        )
+        rows += search_behind(file, records, bounds, checks, checks.feed)
     assert {row.path for row in rows} <= {PATH}
     return checks, [(row.severity.value, row.byte, row.what) for row in rows]
 
