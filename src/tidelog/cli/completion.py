@@ -87,8 +87,7 @@ def _subcommands(parser: CommandParser) -> list[Action]:
 
 def _parser_of(command: str) -> CommandParser:
     [action] = _subcommands(make_parser([command]))
-    choices: dict[str, CommandParser] = dict(action.choices or {})
-    return choices[command]
+    return _nested(action)[command]
 
 
 def _starting(last: str, candidates: Iterable[Candidate], paths: str = "") -> Answer:
@@ -99,13 +98,22 @@ class _Line:
     """A command line up to the word that is completed."""
 
     def __init__(self, parser: CommandParser, before: Sequence[str]) -> None:
-        self._parser = parser
         self._used: set[str] = set()
         self._pending: Action | None = None
-        self._plain: list[str] = []
         self._directories: list[str] = []
+        self._begin(parser)
         for word in before:
             self._take(word)
+
+    def _begin(self, parser: CommandParser) -> None:
+        """Take the next words for those of a command, or of one of its jobs."""
+        self._parser = parser
+        self._plain: list[str] = []
+        self._arguments = [one for one in parser.actions if not one.option_strings]
+        found = (one for one in self._arguments if one.dest == DIRECTORY_WORD)
+        self._directory = next(found, None)
+        # DIR comes after the words that are choices.
+        self._first = sum(one.choices is not None for one in self._arguments)
 
     def _take(self, word: str) -> None:
         """Read one word before the cursor."""
@@ -123,11 +131,10 @@ class _Line:
             elif equals and "--dir" in option.option_strings:
                 self._directories.append(value)
             return
-        if self._positional() is not None and word in _nested(self._positional()):
-            self._parser = _nested(self._positional())[word]
-            self._plain = []
-            return
-        if not word.startswith("-"):
+        nested = _nested(self._positional())
+        if word in nested:
+            self._begin(nested[word])
+        elif not word.startswith("-"):
             self._plain.append(word)
 
     def _option(self, name: str) -> Action | None:
@@ -136,10 +143,10 @@ class _Line:
 
     def _positional(self) -> Action | None:
         """Return the argument that the next plain word is for."""
-        arguments = [one for one in self._parser.actions if not one.option_strings]
-        directory, count = self._directory_argument(), len(self._plain)
+        arguments, count, directory = list(self._arguments), len(self._plain), self._directory
         if directory is not None:
-            if count == self._first_word() and not self._is_directory_named():
+            is_named = self._directories or os.environ.get(DIRECTORY_VARIABLE)
+            if count == self._first and not is_named:
                 return directory
             arguments.remove(directory)
             count -= len(self._directory_words())
@@ -148,35 +155,18 @@ class _Line:
         last = arguments[-1] if arguments else directory
         return last if last is not None and last.nargs in {"*", "+"} else None
 
-    def _directory_argument(self) -> Action | None:
-        found = (one for one in self._parser.actions if one.dest == DIRECTORY_WORD)
-        return next(found, None)
-
-    def _is_directory_named(self) -> bool:
-        """Return whether ``-d`` or the environment names a directory, so that no word must."""
-        return bool(self._directories or os.environ.get(DIRECTORY_VARIABLE))
-
     def _directory_words(self) -> list[str]:
         """Return the plain words that the command takes as directories."""
-        argument = self._directory_argument()
-        if argument is None:
+        if self._directory is None:
             return []
-        arguments = [
-            one for one in self._parser.actions if not one.option_strings and one.choices is None
-        ]
-        words = [os.path.expanduser(word) for word in self._plain[self._first_word() :]]
+        words = [os.path.expanduser(word) for word in self._plain[self._first :]]
         count = count_directories(
             words,
-            is_one=argument.nargs == "?",
-            is_lone=len(arguments) == 1,
+            is_one=self._directory.nargs == "?",
+            is_lone=len(self._arguments) - self._first == 1,
             is_given=bool(self._directories),
         )
         return words[:count]
-
-    def _first_word(self) -> int:
-        """Return the place of DIR among the plain words: after those that are choices."""
-        arguments = [one for one in self._parser.actions if not one.option_strings]
-        return sum(one.choices is not None for one in arguments)
 
     def complete(self, last: str) -> Answer:
         """Return what ``last`` may become."""
@@ -207,8 +197,7 @@ class _Line:
         if metavar in {"FILE", "DIR"}:
             return Answer([], FILES if metavar == "FILE" else DIRECTORIES)
         if metavar == "TOPIC":
-            is_first = len(self._plain) == self._first_word()
-            may_be_directory = is_first and not self._directories
+            may_be_directory = len(self._plain) == self._first and not self._directories
             known = [Candidate(name) for name in sorted(self._partitions())]
             return _starting(last, known, DIRECTORIES if may_be_directory else "")
         if "--partition" in action.option_strings:
