@@ -12,6 +12,7 @@ from tidelog.console.page_links import PartitionLinks
 from tidelog.console.paging import paged
 from tidelog.console.rendering import Answer, drawing
 from tidelog.explain.describe import describe_in
+from tidelog.explain.log_transactions import show_transactions
 from tidelog.explain.pictures.log_picture import picture_of_facts
 from tidelog.explain.pictures.svg_picture import draw_svg
 from tidelog.explain.pictures.take_picture import Planning, take_part, take_picture
@@ -24,17 +25,16 @@ from tidelog.explain.verify.findings import Severity
 from tidelog.explain.verify.verify_directory import check_directory
 from tidelog.explain.verify.verify_partition import verify_partition
 from tidelog.manager.compaction_plan import compaction_to_plan, plan_compaction
-from tidelog.readonly.read_only_log import ReadUpTo
 
 if TYPE_CHECKING:
     from tidelog.console.asked import Asked
     from tidelog.console.desk import Desk
     from tidelog.explain.describe import LogFacts
+    from tidelog.explain.log_transactions import ShownTransactions
     from tidelog.explain.pictures.log_picture import LogPicture
     from tidelog.explain.tables.system_table import Column, SystemTable
     from tidelog.readonly.missing.damaged_range import DamagedRange
-    from tidelog.readonly.read_only_log import Offsets, ReadOnlyLog
-    from tidelog.readonly.replayed_transactions import LogTransactions
+    from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.segment.filenames import TopicPartition
 
 WHOLE_BYTES: Final = 8 << 20
@@ -115,7 +115,7 @@ def transactions_page(desk: Desk, asked: Asked) -> Answer:
         {
             **desk.head(key),
             "found": found,
-            "open": [] if found.problem else [begun_by(*txn) for txn in found.value[1].open],
+            "open": [] if found.problem else [begun_by(*txn) for txn in found.value.open],
             "is_whole": is_whole,
             "most": LINE_ROWS,
             "producers": _lines(desk, PRODUCERS, key) if is_whole else Tried(None, None),
@@ -254,15 +254,12 @@ def _batches(
     return rows, None, skipped
 
 
-def _transactions(
-    desk: Desk, key: TopicPartition, *, aborted: bool
-) -> tuple[Offsets, LogTransactions]:
+def _transactions(desk: Desk, key: TopicPartition, *, aborted: bool) -> ShownTransactions:
     with desk.open(key) as log:
-        found = log.transactions(ReadUpTo.LOG_END, aborted=aborted)
-        damage = found.damage or log.damage
-        if damage is not None:
-            desk.notice(str(damage))
-        return log.offsets(), desk.tables.ids.named(found)._replace(damage=damage)
+        found = show_transactions(log, desk.tables.ids, aborted=aborted)
+    if found.damage is not None:
+        desk.notice(found.damage)
+    return found
 
 
 def _compaction(desk: Desk, key: TopicPartition, *, is_whole: bool) -> dict[str, Any]:

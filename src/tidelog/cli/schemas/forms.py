@@ -92,6 +92,11 @@ def _value(shape: Shape) -> Schema:
     origin, inner = get_origin(declared), get_args(declared)
     if origin is Literal:
         return string(text, *inner)
+    if origin is tuple and inner[1] is not ...:
+        return {
+            "type": "array",
+            "items": {"type": [_value(shape_of(one))["type"] for one in inner]},
+        }
     if origin is tuple:
         return array(_value(shape_of(inner[0])), text)
     if origin is not None:

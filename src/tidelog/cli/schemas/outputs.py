@@ -44,12 +44,13 @@ from tidelog.env.overlay_files import FileChange
 from tidelog.explain.describe import LogFacts
 from tidelog.explain.groups import ChangedPosition, GroupPosition, ShownMember
 from tidelog.explain.listed_partition import ListedPartition
+from tidelog.explain.log_transactions import ShownTransactions
 from tidelog.explain.pictures.log_picture import LogPicture
+from tidelog.explain.staged_transactions import StagedTransaction
 from tidelog.explain.verify.checked import Checked
 from tidelog.explain.verify.findings import Finding
 from tidelog.log.loading.lost_records import ReadableContent
 from tidelog.log.producers.abort_plan import AbortPlan
-from tidelog.log.producers.reader_transactions import DecidedTransaction
 from tidelog.log.reading.record_count import RecordCount
 from tidelog.manager.archiving import LogInArchive
 from tidelog.manager.lifecycle.move_status import MoveStatus
@@ -59,7 +60,6 @@ from tidelog.manager.recovered_log import RecoveredLog
 from tidelog.manager.rescue.rescued_partition import LeftOut, RescuedPartition
 from tidelog.manager.restore import RestoredPartition
 from tidelog.readonly.read_only_log import Offsets
-from tidelog.readonly.replayed_transactions import OpenTransaction
 from tidelog.spark.jobs.repartitioned import Repartitioned
 
 if TYPE_CHECKING:
@@ -98,10 +98,9 @@ _LOG_DIR: Final = row(
     },
 )
 _DESCRIBED: Final = row(LogFacts)
-_OFFSETS: Final = fields(Offsets)
 _ALL_OFFSETS: Final = line(
     "One partition.",
-    {**PLACE, **_OFFSETS},
+    {**PLACE, **fields(Offsets)},
     {
         "count": nullable(
             line(
@@ -124,20 +123,6 @@ _OFFSET_AT: Final = line(
             integer("Timestamp of its record, in ms since 1970-01-01; null: not asked for.")
         ),
         "leaderEpoch": nullable(integer("Leader epoch of its batch; null: not known.")),
-    },
-)
-_TRANSACTIONS: Final = line(
-    "One partition.",
-    {
-        **PLACE,
-        "highWatermark": _OFFSETS["highWatermark"],
-        "lastStableOffset": _OFFSETS["lastStableOffset"],
-        "logEndOffset": _OFFSETS["logEndOffset"],
-        "open": array(row(OpenTransaction), "Its open transactions, oldest first."),
-        "aborted": nullable(
-            array(row(DecidedTransaction), "Its aborted transactions; null with `--open`.")
-        ),
-        "damage": nullable(string("What hides further transactions; null: nothing.")),
     },
 )
 _FINDING: Final = line(
@@ -171,38 +156,6 @@ _CUT: Final = line(
         "bytes": integer("How many bytes were cut off."),
         "reason": string("Why."),
         **fields(ReadableContent),
-    },
-)
-_STAGED: Final = line(
-    "A transaction, or the staged files that no transaction names.",
-    {
-        "txn": nullable(string("Id of the transaction; null: none names these files.")),
-        "state": string(
-            "committed: not applied yet; waiting: for the process that holds the directory;"
-            " applied: in the logs, and its process has not seen that; staged: not committed.",
-            "committed",
-            "waiting",
-            "applied",
-            "staged",
-        ),
-        "timeMs": nullable(
-            integer("When it was committed, in ms since 1970-01-01; null: it is not.")
-        ),
-        "deadlineMs": nullable(
-            integer("When it is not committed any more, in ms since 1970-01-01; null: none waits.")
-        ),
-        "records": mapping(integer("Number of records."), "Records by topic."),
-        "partitions": array(
-            {"type": "array", "items": {"type": ["string", "integer"]}},
-            "Partitions that it writes to, each a list of topic and number.",
-        ),
-        "files": array(string("Name of a file."), "Files that hold its records."),
-        "sizeBytes": nullable(
-            integer("Size of files that no transaction names, in bytes; null: one names them.")
-        ),
-        "lastWrittenMs": nullable(
-            integer("When these were last written to, in ms since 1970-01-01; null: as above.")
-        ),
     },
 )
 _METRIC: Final = line(
@@ -382,7 +335,7 @@ _OUTPUTS: Final = {
         usage="tidelog append --format json",
     ),
     "staged list": _output(
-        _STAGED,
+        row(StagedTransaction),
         counts(
             committed="Transactions that are committed and not applied yet.",
             waiting="Transactions that wait for the process that holds the directory.",
@@ -401,7 +354,7 @@ _OUTPUTS: Final = {
         text="A line a partition, without counts at the end.",
         usage="tidelog offsets",
     ),
-    "txns": _output(_TRANSACTIONS, _LOOK_COUNTS),
+    "txns": _output(row(ShownTransactions), _LOOK_COUNTS),
     "txns abort": _output(
         row(
             AbortPlan,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.options import DIRECTORY, Command, argument, json_option
 from tidelog.cli.terminal import print_counts, print_line, print_row
+from tidelog.codec.shown_rows import as_json
 from tidelog.errors import InvalidArgument, KafkaStorageError
 from tidelog.explain.printable_text import format_bytes, format_time, printable
 
@@ -14,10 +15,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator
 
-    from tidelog.env.files import FileStat
-
-_NOT_LOOKED_AT: Final = {"sizeBytes": None, "lastWrittenMs": None}
-"""Of the files of a transaction: they stay until it is applied."""
+    from tidelog.explain.staged_transactions import StagedTransaction
 
 COMMAND: Final = Command(
     "staged",
@@ -50,136 +48,50 @@ def run(args: Namespace) -> int:
 
 def _list(args: Namespace) -> int:
     counts = {"committed": 0, "waiting": 0, "files": 0}
-    for row in _rows(os.path.abspath(args.directory)):
-        counts["files"] += len(row["files"])
-        if row["state"] in counts:
-            counts[row["state"]] += 1
-        by_topic = (f"{topic}: {count:,}" for topic, count in row["records"].items())
+    for row in _rows(args):
+        counts["files"] += len(row.files)
+        if row.state in counts:
+            counts[row.state] += 1
+        by_topic = (f"{topic}: {count:,}" for topic, count in row.records.items())
         what = ", ".join(by_topic) or _files_of(row)
-        text = f"{row['state']}  {row['txn'] or '(no journal)'}  {what}{_until(row)}"
-        print_row(args, row, printable(text))
+        text = f"{row.state}  {row.txn or '(no journal)'}  {what}{_until(row)}"
+        print_row(args, as_json(row), printable(text))
     print_counts(args, **counts)
     return 0
 
 
-def _files_of(row: dict[str, Any]) -> str:
+def _rows(args: Namespace) -> Iterator[StagedTransaction]:
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.explain.staged_transactions import staged_transactions
+
+    return staged_transactions(SYSTEM_FILES, os.path.abspath(args.directory))
+
+
+def _files_of(row: StagedTransaction) -> str:
     """Return the names of files; of those that no transaction names, also size, age and end."""
-    names = ", ".join(row["files"])
-    if row["lastWrittenMs"] is None:
+    names = ", ".join(row.files)
+    if row.last_written_ms is None or row.size_bytes is None:
         return names
     return (
-        f"{format_bytes(row['sizeBytes'])}, last written {format_time(row['lastWrittenMs'])}; a"
+        f"{format_bytes(row.size_bytes)}, last written {format_time(row.last_written_ms)}; a"
         f" service deletes it tidelog.staged.retention.ms (a week) later: {names}"
     )
 
 
-def _until(row: dict[str, Any]) -> str:
-    if row["deadlineMs"] is None:
+def _until(row: StagedTransaction) -> str:
+    if row.deadline_ms is None:
         return ""
-    end = format_time(row["deadlineMs"])
-    if row["state"] == "waiting":
+    end = format_time(row.deadline_ms)
+    if row.state == "waiting":
         return f"  until {end}"
     return f"  in the logs; the process that waited until {end} has not seen it"
-
-
-def _rows(directory: str) -> Iterator[dict[str, Any]]:
-    """Yield a row for each journal and for each transaction that waits for the directory.
-
-    Then one for each attempt whose staged files none of them names.
-    """
-    from tidelog.env.system_files import SYSTEM_FILES
-    from tidelog.staging.journal import journals
-    from tidelog.staging.ready import waiting
-    from tidelog.staging.ready_expiry import applied
-
-    named: set[str] = set()
-    for journal in journals(SYSTEM_FILES, directory):
-        named |= journal.files
-        yield {
-            "txn": journal.txn,
-            "state": "committed",
-            "timeMs": journal.time_ms,
-            "deadlineMs": None,
-            "records": dict(journal.records),
-            "partitions": [list(key) for key in journal.keys],
-            "files": sorted(journal.files),
-            **_NOT_LOOKED_AT,
-        }
-    for manifest in filter(None, waiting(SYSTEM_FILES, directory)):
-        one, done = manifest.transaction, applied(SYSTEM_FILES, directory, manifest.transaction)
-        if done is not None:
-            yield {
-                "txn": one.txn,
-                "state": "applied",
-                "timeMs": done.time_ms,
-                "deadlineMs": manifest.deadline_ms,
-                "records": dict(done.records),
-                "partitions": [list(key) for key in one.keys],
-                "files": [],
-                **_NOT_LOOKED_AT,
-            }
-            continue
-        files = {run.name for run in one.runs} - named
-        if not files and one.runs:
-            continue  # it is committed by now
-        named |= files
-        yield {
-            "txn": one.txn,
-            "state": "waiting",
-            "timeMs": None,
-            "deadlineMs": manifest.deadline_ms,
-            "records": one.records,
-            "partitions": [list(key) for key in one.keys],
-            "files": sorted(files),
-            **_NOT_LOOKED_AT,
-        }
-    yield from _attempts(directory, named)
-
-
-def _attempts(directory: str, named: set[str]) -> Iterator[dict[str, Any]]:
-    """Yield a row for each attempt whose staged files are not ``named``."""
-    from tidelog.env.system_files import SYSTEM_FILES
-    from tidelog.staging.staged_file import attempt_of, list_staged
-
-    attempts: dict[str, list[str]] = {}
-    for name in list_staged(SYSTEM_FILES, directory):
-        if name not in named:
-            attempts.setdefault(attempt_of(name), []).append(name)
-    for names in attempts.values():
-        found = list(filter(None, (_stat(directory, name) for name in names)))
-        if found:  # else they were deleted by now
-            yield {
-                "txn": None,
-                "state": "staged",
-                "timeMs": None,
-                "deadlineMs": None,
-                "records": {},
-                "partitions": [],
-                "files": names,
-                "sizeBytes": sum(one.size_bytes for one in found),
-                "lastWrittenMs": max(one.mtime_ms for one in found),
-            }
-
-
-def _stat(directory: str, name: str) -> FileStat | None:
-    from tidelog.env.system_files import SYSTEM_FILES
-
-    try:
-        return SYSTEM_FILES.stat(os.path.join(directory, name))
-    except FileNotFoundError:  # its writer has just deleted it
-        return None
-
-
-def _committed(directory: str) -> list[dict[str, Any]]:
-    """Return the rows of journals."""
-    return [row for row in _rows(directory) if row["state"] == "committed"]
 
 
 def _commit(args: Namespace) -> int:
     from tidelog.cli.progress import ShownWork
     from tidelog.embedded.doors import open_briefly
 
-    before = [row["txn"] for row in _committed(os.path.abspath(args.directory))]
+    before = [row.txn for row in _rows(args) if row.state == "committed"]
     with open_briefly(args.directory, watcher=ShownWork()) as logs:
         logs.manager.staged_commits.settle_manifests()
         pending = logs.manager.staged_commits.pending

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from tidelog.cli.arguments import whole
 from tidelog.cli.options import JSON, LOG_END, LOGS, UP_TO, Command, argument, exclusive
 from tidelog.cli.terminal import print_counts, print_message, print_row
-from tidelog.codec.shown_rows import list_as_json
+from tidelog.codec.shown_rows import as_json
 from tidelog.errors import InvalidArgument
 from tidelog.explain.printable_text import begun_by, producer
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from tidelog.cli.partition_choice import Place
-    from tidelog.readonly.read_only_log import Offsets, ReadUpTo
-    from tidelog.readonly.replayed_transactions import LogTransactions
+    from tidelog.explain.log_transactions import ShownTransactions
+    from tidelog.readonly.read_only_log import ReadUpTo
 
 
 COMMAND: Final = Command(
@@ -82,6 +82,7 @@ def run(args: Namespace) -> int:
 def _list(args: Namespace) -> int:
     """List them; the logs are only read, up to their ends, so a writer may be at work."""
     from tidelog.cli.partition_choice import chosen_by
+    from tidelog.explain.log_transactions import show_transactions
     from tidelog.explain.transactional_ids import TransactionalIds
     from tidelog.readonly.read_only_log import ReadUpTo
 
@@ -90,49 +91,32 @@ def _list(args: Namespace) -> int:
     ids = TransactionalIds(chosen.directory)
     has_loss = chosen.report_missing(args.command)
 
-    def look(place: Place) -> tuple[Offsets, LogTransactions]:
+    def look(place: Place) -> ShownTransactions:
         with chosen.open(place) as log:
-            found = log.transactions(ReadUpTo.LOG_END, aborted=not args.only_open)
-            return log.offsets(up_to), ids.named(found)._replace(damage=found.damage or log.damage)
+            return show_transactions(log, ids, up_to=up_to, aborted=not args.only_open)
 
     listed = damaged = 0
-    for place, (offsets, found) in chosen.look(args.command, look):
+    for _, found in chosen.look(args.command, look):
         listed += 1
-        row = _as_json(place, offsets, found, only_open=args.only_open)
-        print_row(args, row, "\n".join(_lines(place, offsets, found, up_to)))
+        print_row(args, as_json(found), "\n".join(_lines(found, up_to)))
         if found.damage is not None:
             damaged += 1
-            print_message(args.command, str(found.damage))
+            print_message(args.command, found.damage)
     print_counts(args, partitions=listed, damaged=damaged, missing=len(chosen.missing))
     return int(has_loss or bool(damaged))
 
 
-def _as_json(
-    place: Place, offsets: Offsets, found: LogTransactions, *, only_open: bool
-) -> dict[str, object]:
-    return {
-        "topic": place.topic,
-        "partition": place.partition,
-        "highWatermark": offsets.high_watermark,
-        "lastStableOffset": offsets.last_stable_offset,
-        "logEndOffset": offsets.log_end_offset,
-        "open": list_as_json(found.open),
-        "aborted": None if only_open else list_as_json(found.aborted),
-        "damage": None if found.damage is None else str(found.damage),
-    }
-
-
-def _lines(place: Place, offsets: Offsets, found: LogTransactions, up_to: ReadUpTo) -> list[str]:
+def _lines(found: ShownTransactions, up_to: ReadUpTo) -> list[str]:
     """Return a title and a line for each transaction."""
-    title = f"{place.topic}-{place.partition}: last stable offset {offsets.last_stable_offset:,}"
+    title = f"{found.topic}-{found.partition}: last stable offset {found.last_stable_offset:,}"
     if up_to == LOG_END:
-        title += f", log end {offsets.log_end_offset:,}"
+        title += f", log end {found.log_end_offset:,}"
     else:
-        title += f", high watermark {offsets.high_watermark:,}"
+        title += f", high watermark {found.high_watermark:,}"
     opened = [f"  open     {begun_by(*txn)}" for txn in found.open]
     aborted = [
         f"  aborted  {producer(txn.producer_id, txn.transactional_id)} from offset"
         f" {txn.first_offset:,}, marker at {txn.last_offset:,}"
-        for txn in found.aborted
+        for txn in found.aborted or ()
     ]
     return [title, *opened, *aborted]
