@@ -6,6 +6,7 @@ is over within a second shows nothing.
 
 from __future__ import annotations
 
+import math
 import os
 from collections import deque
 from contextlib import ExitStack, contextmanager
@@ -14,8 +15,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from tidelog.cli import terminal
 from tidelog.cli.shown import Shown
-from tidelog.env.clock import NS_PER_MS, SYSTEM_CLOCK
-from tidelog.explain.printable_text import counted, format_bytes, printable
+from tidelog.env.clock import MS_PER_S, NS_PER_MS, SYSTEM_CLOCK
+from tidelog.explain.printable_text import counted, duration, format_bytes, printable
 from tidelog.log.loading.load_watch import LoadWatcher
 
 if TYPE_CHECKING:
@@ -192,7 +193,7 @@ class Task:
             if self._unit is BYTES:
                 parts.append(f"{format_bytes(round(per_second))}/s")
             left = max(self._total - self._done, 0) / per_second
-            parts.append(f"{duration(left * 1000)} left")
+            parts.append(f"{duration(math.ceil(left) * MS_PER_S)} left")
         rest = "  ".join(parts)
         cells = min(columns - len(self._what) - len(rest) - 3, _MAX_CELLS)
         bar = "█" * round(share * cells)
@@ -219,17 +220,6 @@ class Task:
         since_ms, before = self._steps[0]
         passed_ms = now_ms - since_ms
         return max(self._done - before, 0) * 1000 / passed_ms if passed_ms else 0.0
-
-
-def duration(ms: float) -> str:
-    """Return a duration as ``9 s``, ``3 min 20 s`` or ``1 h 5 min``."""
-    seconds = int(-(-ms // 1000))
-    if seconds < 60:
-        return f"{seconds} s"
-    minutes, seconds = divmod(seconds, 60)
-    if minutes < 60:
-        return f"{minutes} min {seconds} s"
-    return f"{minutes // 60} h {minutes % 60} min"
 
 
 _lines: list[ProgressLine] = []

@@ -9,8 +9,8 @@ from collections import deque
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.console.rendering import duration
 from tidelog.env.clock import MS_PER_S
+from tidelog.explain.printable_text import duration
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

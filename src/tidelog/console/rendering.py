@@ -14,13 +14,18 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from tidelog.console.page_links import link, partition_link, topic_link
-from tidelog.explain.printable_text import counted, format_bytes, format_time, printable
+from tidelog.explain.printable_text import (
+    counted,
+    duration,
+    format_bytes,
+    format_time,
+    printable,
+)
 from tidelog.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 _FEW: Final = 10
 STATIC_TYPES: Final[Mapping[str, str]] = {
     "console.css": "text/css; charset=utf-8",
@@ -76,20 +81,6 @@ def render(answer: Answer, **shared: object) -> str:
 def drawing(svg: str) -> Markup:
     """Return a picture that is made by ``draw_svg``, whose texts are escaped, as part of a page."""
     return Markup(svg)  # noqa: S704 - see above
-
-
-def duration(ms: int) -> str:
-    """Return how long a time in ms is, in one unit or two: ``5 s``, ``2 h 10 min``, ``3 d``."""
-    left = max(ms, 0) // 1000
-    for number, (seconds, unit) in enumerate(_UNITS):
-        count = left // seconds
-        if not count:
-            continue
-        rest = left % seconds // _UNITS[number + 1][0] if number + 1 < len(_UNITS) else 0
-        if count < _FEW and rest:
-            return f"{count} {unit} {rest} {_UNITS[number + 1][1]}"
-        return f"{count:,} {unit}"
-    return "0 s"
 
 
 @cache

@@ -7,6 +7,8 @@ from typing import Final
 from tidelog.env.moments import utc_text
 
 _UNITS: Final = ("bytes", "kB", "MB", "GB", "TB")
+_TIMES: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+_FEW: Final = 10
 
 
 def printable(text: str) -> str:
@@ -44,6 +46,20 @@ def format_time(ms: int) -> str:
     """
     text = utc_text(ms)
     return f"{ms} ms" if text is None else f"{text} UTC"
+
+
+def duration(ms: int) -> str:
+    """Return how long a time in ms is, in one unit or two: ``5 s``, ``2 h 10 min``, ``3 d``."""
+    left = max(ms, 0) // 1000
+    for number, (seconds, unit) in enumerate(_TIMES):
+        count = left // seconds
+        if not count:
+            continue
+        rest = left % seconds // _TIMES[number + 1][0] if number + 1 < len(_TIMES) else 0
+        if count < _FEW and rest:
+            return f"{count} {unit} {rest} {_TIMES[number + 1][1]}"
+        return f"{count:,} {unit}"
+    return "0 s"
 
 
 def producer(producer_id: int, transactional_id: str | None) -> str:

@@ -19,7 +19,7 @@ from hypothesis.strategies import (
 )
 
 from tidelog.console.record_texts import SHOWN_BYTES, folded_json, shown_bytes
-from tidelog.console.rendering import duration
+from tidelog.explain.printable_text import duration
 
 VALUES = recursive(
     none() | booleans() | integers() | floats(allow_nan=False) | text(),

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from tidelog.cli.partition_choice import ChosenPartitions, Place
     from tidelog.env.files import FileSystem
     from tidelog.explain.pictures.log_picture import LogPicture
-    from tidelog.explain.pictures.take_picture import Planning
     from tidelog.manager.compaction_plan import CleanerLines
 
 _STANDARD_OUTPUT: Final = "-"
@@ -182,12 +181,16 @@ class _Notes(NamedTuple):
 
 def _pictures(args: Namespace, chosen: ChosenPartitions, *, is_brief: bool) -> Iterator[LogPicture]:
     """Yield the picture of each log."""
+    from tidelog.cli.operations import clock_of
     from tidelog.cli.progress import current_line
     from tidelog.explain.describe import describe_in
     from tidelog.explain.pictures.log_picture import picture_of_facts
-    from tidelog.explain.pictures.take_picture import take_picture
+    from tidelog.explain.pictures.take_picture import Planning, take_picture
+    from tidelog.explain.plans.retention_plan import retention_config
 
     notes = chosen.beside(partial(_Notes.read, args.command, chosen.directory.fs))
+    clock, overrides = clock_of(args), dict(args.options)
+    pinned = {} if is_brief else chosen.pinned_offsets(args.command)
 
     def question(place: Place) -> LogPicture:
         noted = notes(place)
@@ -195,30 +198,16 @@ def _pictures(args: Namespace, chosen: ChosenPartitions, *, is_brief: bool) -> I
         if is_brief:
             with chosen.open(place) as log:
                 return picture_of_facts(describe_in(chosen.directory, log), point)
+        config = chosen.directory.config_in_force(place.topic, overrides)
+        planned = retention_config(config, overrides), noted.lines, clock, pinned.get(place.key)
         with current_line().task(f"reading {place.key}") as task:
             return take_picture(
                 lambda on_damage: chosen.open(place, on_damage),
                 partial(describe_in, chosen.directory),
                 recovery_point=point,
-                planning=_planning(args, chosen, place, noted.lines),
+                planning=Planning(*planned),
                 on_progress=lambda done, total: task.show(done, total=total),
             )
 
     for _, picture in chosen.look(args.command, question):
         yield picture
-
-
-def _planning(
-    args: Namespace, chosen: ChosenPartitions, place: Place, lines: CleanerLines
-) -> Planning:
-    """Return what the plans of a log depend on."""
-    from tidelog.cli.operations import clock_of
-    from tidelog.explain.pictures.take_picture import Planning
-    from tidelog.explain.plans.retention_plan import retention_config
-
-    overrides = dict(args.options)
-    config = chosen.directory.config_in_force(place.topic, overrides)
-    pinned = chosen.pinned_offsets(args.command)
-    return Planning(
-        retention_config(config, overrides), lines, clock_of(args), pinned.get(place.key)
-    )

@@ -41,7 +41,8 @@ def reset(args: Namespace, names: list[str]) -> int:
         offsets = {
             TopicPartition(one.topic, one.partition): one.new_offset
             for one in rows
-            if one.new_offset is not None and not (args.to == "current" and _stays(one))
+            if one.new_offset is not None
+            and not (args.to == "current" and one.offset == one.new_offset)
         }
         if offsets:
             commit_positions(_home(args, group), group, offsets)
@@ -70,10 +71,6 @@ def _keys_to_reset(
             f"{directory.name} has no positions of group {group}{of or where}{more}"
         )
     return found
-
-
-def _stays(one: ChangedPosition) -> bool:
-    return one.offset == one.new_offset
 
 
 def delete(args: Namespace, names: list[str]) -> int:

@@ -65,6 +65,7 @@ def run(args: Namespace) -> int:
     Partitions that the catalogue lists and whose directories are missing are named on stderr.
     """
     from tidelog.cli.partition_choice import chosen_by
+    from tidelog.readonly.read_only_log import ReadUpTo
 
     _check(args)
     topics = [] if args.topic is None else [args.topic]
@@ -75,7 +76,11 @@ def run(args: Namespace) -> int:
         place: Place,
     ) -> tuple[dict[str, Any], CorruptMessage | None, tuple[Hole, ...]]:
         with chosen.open(place) as log:
-            answer = _all_offsets(log, args) if args.at is None else _offset_at(log, args)
+            answer = (
+                as_json(log.offsets(ReadUpTo(args.up_to)))
+                if args.at is None
+                else _offset_at(log, args)
+            )
             damage = log.damage
             if args.count:
                 try:
@@ -118,12 +123,6 @@ def _count(log: ReadOnlyLog, args: Namespace) -> dict[str, int]:
 
         report_gaps(args.command, log, start, end)
     return {"startOffset": start, "endOffset": end, **as_json(found)}
-
-
-def _all_offsets(log: ReadOnlyLog, args: Namespace) -> dict[str, Any]:
-    from tidelog.readonly.read_only_log import ReadUpTo
-
-    return as_json(log.offsets(ReadUpTo(args.up_to)))
 
 
 def _offset_at(log: ReadOnlyLog, args: Namespace) -> dict[str, Any]:

@@ -22,17 +22,17 @@ from tidelog.codec.shown_rows import as_json, list_as_json
 from tidelog.errors import DirectoryLocked, RequestFailed, RequestNotTaken, TidelogError
 from tidelog.exit_codes import ExitCode
 from tidelog.explain.printable_text import counted, format_bytes, printable
-from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from tidelog.cli.partition_choice import ChosenPartitions, Place
     from tidelog.env.files import FileSystem
     from tidelog.env.overlay_files import FileChange
     from tidelog.log.loading.lost_records import LostBytes
     from tidelog.manager.recovered_log import RecoveredLog
+    from tidelog.segment.filenames import TopicPartition
 
 _PRINTED_EVENTS: Final = frozenset(
     {"cut-kept", "log-cut", "log-end-lost", "log-emptied", "offset-gap", "segment-truncated"}
@@ -80,13 +80,10 @@ def run(args: Namespace) -> int:
 
     chosen = chosen_to_change(args)
     code = _report_missing(chosen, args.command)
-    if not chosen.places:
-        found = _Found({}, [], [], 0)
-        return max(code, _print_all(chosen, found, SYSTEM_FILES, args))
-    if not args.dry_run:
-        found = _recovered_here_or_there(chosen, args)
-        return max(code, _print_all(chosen, found, SYSTEM_FILES, args))
-    return max(code, _print_plan(chosen, args))
+    if chosen.places and args.dry_run:
+        return max(code, _print_plan(chosen, args))
+    found = _recovered_here_or_there(chosen, args) if chosen.places else _Found([], [], 0)
+    return max(code, _print_all(chosen, found, SYSTEM_FILES, args))
 
 
 def _print_plan(chosen: ChosenPartitions, args: Namespace) -> int:
@@ -111,12 +108,8 @@ def _print_plan(chosen: ChosenPartitions, args: Namespace) -> int:
 
 
 class _Found(NamedTuple):
-    """The logs that could be loaded, what to print of the others, and their exit code.
+    """The logs that could be loaded, what to print of the others, and their exit code."""
 
-    ``paths`` are the directories of all partitions.
-    """
-
-    paths: Mapping[TopicPartition, str]
     logs: list[RecoveredLog]
     refused: list[str]
     code: int
@@ -150,8 +143,7 @@ def _recovered_here_or_there(chosen: ChosenPartitions, args: Namespace) -> _Foun
         found, refused, code = error.done, [str(error)], error.exit_code
     if isinstance(found, _Found):
         return found
-    paths = {place.key: place.path for place in chosen.places}
-    return _Found(paths, [RecoveredLog.unpacked(row) for row in found], refused, code)
+    return _Found([RecoveredLog.unpacked(row) for row in found], refused, code)
 
 
 def _recovered(chosen: ChosenPartitions, args: Namespace, fs: FileSystem) -> _Found:
@@ -187,8 +179,7 @@ def _recovered(chosen: ChosenPartitions, args: Namespace, fs: FileSystem) -> _Fo
                 code = max(code, ExitCode.FAILED if is_refused else ExitCode.DAMAGED)
             else:
                 logs.append(log)
-        paths = {place.key: place.path for place in chosen.places}
-        return _Found(paths, logs, refused, code)
+        return _Found(logs, refused, code)
 
 
 def _print_all(chosen: ChosenPartitions, found: _Found, fs: FileSystem, args: Namespace) -> int:
@@ -197,9 +188,9 @@ def _print_all(chosen: ChosenPartitions, found: _Found, fs: FileSystem, args: Na
 
     for text in found.refused:
         print_message("recover", text)
+    paths: dict[tuple[str, int], str] = {place.key: place.path for place in chosen.places}
     for log in found.logs:
-        path = found.paths[TopicPartition(log.topic, log.partition)]
-        changes = changes_in(fs, path)
+        changes = changes_in(fs, paths[log.topic, log.partition])
         row = {**as_json(log), "files": list_as_json(changes)}
         lines = _lines(log, changes, "would be " if args.dry_run else "")
         print_row(args, row, "\n".join(map(printable, lines)))
@@ -212,10 +203,8 @@ def _print_total(chosen: ChosenPartitions, found: _Found, args: Namespace) -> No
     logs, refused = found.logs, len(found.refused)
     damaged = sum(log.is_damaged for log in logs)
     checked_bytes = sum(log.checked_bytes for log in logs)
-    lost_bytes, lost_records = (
-        sum(log.lost_bytes for log in logs),
-        sum(log.lost_records for log in logs),
-    )
+    lost_bytes = sum(log.lost_bytes for log in logs)
+    lost_records = sum(log.lost_records for log in logs)
     removed = sum(loss.is_segment for log in logs for loss in log.losses)
     would = "would be " if args.dry_run else ""
     also = f", {refused:,} more not recovered" if refused else ""
@@ -252,8 +241,7 @@ def _print_beside(chosen: ChosenPartitions, args: Namespace) -> int:
             return check_log(log, point, chosen.directory.unexplained_holes(log))
 
     logs = [log for _, log in chosen.look(args.command, check)]
-    paths = {place.key: place.path for place in chosen.places}
-    return _print_all(chosen, _Found(paths, logs, [], 0), SYSTEM_FILES, args)
+    return _print_all(chosen, _Found(logs, [], 0), SYSTEM_FILES, args)
 
 
 def _report_missing(chosen: ChosenPartitions, command: str) -> int:

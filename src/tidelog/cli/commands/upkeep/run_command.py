@@ -79,14 +79,7 @@ COMMAND: Final = Command(
 )
 
 
-def run(args: Namespace) -> int:
-    """Keep the logs open until a signal; see ``keep_running``."""
-    return keep_running(args)
-
-
-def keep_running(
-    args: Namespace, listen: Callable[[ChainMap[str, str]], BrokerServer] | None = None
-) -> int:
+def run(args: Namespace, listen: Callable[[ChainMap[str, str]], BrokerServer] | None = None) -> int:
     """Keep the logs open until SIGTERM or SIGINT, then close them; SIGHUP reloads the settings.
 
     A directory that a short-lived writer holds is waited for. ``listen`` returns, given the

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from tidelog.cli.commands.upkeep.run_command import ARGUMENTS, EPILOG, keep_running
+from tidelog.cli.commands.upkeep import run_command
 from tidelog.cli.options import Command, argument
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ COMMAND: Final = Command(
     "serve",
     "run the service, and let Kafka's clients produce to it and consume from it",
     (
-        *ARGUMENTS,
+        *run_command.ARGUMENTS,
         argument(
             "--listen",
             action="append",
@@ -33,7 +33,7 @@ COMMAND: Final = Command(
             " port may read, write and delete everything, since there are no passwords yet",
         ),
     ),
-    epilog=f"{EPILOG} Those of the listeners take effect after a restart.",
+    epilog=f"{run_command.EPILOG} Those of the listeners take effect after a restart.",
     printed_events=None,
 )
 
@@ -47,7 +47,7 @@ def run(args: Namespace) -> int:
         for text in args.listen:
             endpoint_of(text)
         args.options.append(("listeners", ",".join(args.listen)))
-    return keep_running(args, partial(_open_door, args))
+    return run_command.run(args, partial(_open_door, args))
 
 
 def _open_door(args: Namespace, given: ChainMap[str, str]) -> BrokerServer:
