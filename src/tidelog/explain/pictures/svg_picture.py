@@ -124,10 +124,7 @@ class _Drawing:
         add = self._parts.append
         add(text(_MARGIN, 38, self._picture.name, "title ink"))
         add(text(_MARGIN, 58, summary(self._picture), "muted"))
-        places = [
-            (mark, PLOT_LEFT + self._scale.offset_place(mark.offset, PLOT_WIDTH))
-            for mark in self._picture.marks
-        ]
+        places = [(mark, self._at(mark.offset)) for mark in self._picture.marks]
         labels, rows = draw_marks(places, _MARKS_TOP, (_MARGIN, WIDTH - _MARGIN))
         bar_top = _MARKS_TOP + rows * ROW_HEIGHT + 2
         bottom = self._draw_bar(bar_top)
@@ -147,6 +144,17 @@ class _Drawing:
     def _x(self, position: float) -> float:
         return PLOT_LEFT + self._scale.place(position, PLOT_WIDTH)
 
+    def _at(self, offset: int) -> float:
+        return PLOT_LEFT + self._scale.offset_place(offset, PLOT_WIDTH)
+
+    def _block(self, block: SegmentBlock, top: float, classes: str, *, gap: bool = False) -> str:
+        """Return a box as wide as a segment, which leads to it."""
+        start, end = self._x(block.position), self._x(block.end_position)
+        height = _BAND_HEIGHT if gap else _BAR_HEIGHT
+        box = start, top, end - start - (1.5 if gap and end - start > 4 else 0.0), height
+        shape = rect(box, classes, block_text(block))
+        return shape if self._links is None else linked(self._links.of_block(block), shape)
+
     # Segments and batches
 
     def _draw_bar(self, top: float) -> float:
@@ -159,20 +167,17 @@ class _Drawing:
             add(text(PLOT_LEFT + 14, top + _BAR_HEIGHT / 2 + 4, "no bytes", "muted"))
             return top + _BAR_HEIGHT + 34
         for block in picture.blocks:
-            start, end = self._x(block.position), self._x(block.end_position)
-            bar = rect((start, top, end - start, _BAR_HEIGHT), "seg", block_text(block))
-            add(bar if self._links is None else linked(self._links.of_block(block), bar))
+            add(self._block(block, top, "seg"))
         for span in picture.spans:
             add(self._batches(span, top))
         for damage in picture.damaged:
             start = self._x(damage.position)
-            width = max(self._x(damage.position + damage.size_bytes) - start, 1.5)
-            box = start, top, width, _BAR_HEIGHT
+            box = start, top, max(self._x(damage.end_position) - start, 1.5), _BAR_HEIGHT
             add(rect(box, "veil"))
             add(rect(box, "bad", damage_text(damage), ' fill="url(#bad)"'))
         for hole in picture.facts.holes:
-            x = number(PLOT_LEFT + self._scale.offset_place(hole.start_offset, PLOT_WIDTH))
-            add(path(f"M{x} {number(top - 4)}v{_BAR_HEIGHT + 16}", "hole", str(hole)))
+            shape = f"M{number(self._at(hole.start_offset))} {number(top - 4)}v{_BAR_HEIGHT + 16}"
+            add(path(shape, "hole", str(hole)))
         self._draw_unseen(top)
         return self._draw_segments(top + _BAR_HEIGHT + 3)
 
@@ -181,11 +186,8 @@ class _Drawing:
         ends, last_day = [float(PLOT_LEFT), float(PLOT_LEFT)], ""
         add = self._parts.append
         for block in self._picture.blocks:
-            start, end = self._x(block.position), self._x(block.end_position)
-            gap = 1.5 if end - start > 4 else 0.0
-            box = start, top, end - start - gap, _BAND_HEIGHT
-            band = rect(box, "active" if block.is_active else "closed", block_text(block))
-            add(band if self._links is None else linked(self._links.of_block(block), band))
+            add(self._block(block, top, "active" if block.is_active else "closed", gap=True))
+            start = self._x(block.position)
             label = f"{block.base_offset:,}"
             if not _fits(start, label, ends[0]):
                 continue
@@ -215,19 +217,18 @@ class _Drawing:
     def _draw_unseen(self, top: float) -> None:
         """Veil what readers are not shown: below the log start, and above the high watermark."""
         facts = self._picture.facts
-        begin = self._scale.offset_place(facts.log_start_offset, PLOT_WIDTH)
-        end = self._scale.offset_place(facts.high_watermark, PLOT_WIDTH)
-        whole = facts.log_end_offset, facts.high_watermark
-        for left, right, why in (
-            (0.0, begin, f"below the log start, {facts.log_start_offset:,}: not readable"),
-            (end, PLOT_WIDTH, f"above the high watermark, {whole[1]:,}: not yet readable"),
-        ):
-            is_above = left == end and right == PLOT_WIDTH
-            if right - left < 0.01 or (is_above and whole[0] <= whole[1]):
-                continue
-            box = PLOT_LEFT + left, top, right - left, _BAR_HEIGHT
-            self._parts.append(rect(box, "veil"))
-            self._parts.append(rect(box, "unseen", why, ' fill="url(#hidden)"'))
+        start, high = facts.log_start_offset, facts.high_watermark
+        veils: list[tuple[float, float, str]] = [
+            (PLOT_LEFT, self._at(start), f"below the log start, {start:,}: not readable")
+        ]
+        if high < facts.log_end_offset:
+            why = f"above the high watermark, {high:,}: not yet readable"
+            veils.append((self._at(high), PLOT_LEFT + PLOT_WIDTH, why))
+        for left, right, why in veils:
+            if right - left >= 0.01:
+                box = left, top, right - left, _BAR_HEIGHT
+                self._parts.append(rect(box, "veil"))
+                self._parts.append(rect(box, "unseen", why, ' fill="url(#hidden)"'))
 
     # Leader epochs, producers and transactions
 
@@ -240,9 +241,7 @@ class _Drawing:
         middle = top + _LANE_HEIGHT / 2
         add(text(PLOT_LEFT - 14, middle + 4, "leader epochs", "muted end"))
         add(path(f"M{PLOT_LEFT} {number(middle)}h{PLOT_WIDTH}", "rule"))
-        places = [
-            PLOT_LEFT + self._scale.offset_place(one.start_offset, PLOT_WIDTH) for one in shown
-        ]
+        places = [self._at(one.start_offset) for one in shown]
         ends = [*places[1:], WIDTH - _MARGIN / 2]
         for one, place, end in zip(shown, places, ends, strict=True):
             tick = f"M{number(place)} {number(middle - 6)}v12"
@@ -272,10 +271,8 @@ class _Drawing:
 
     def _transaction(self, txn: TransactionSpan, middle: float) -> str:
         """Return the extent of a transaction: to its marker, or to the end of the log."""
-        start = PLOT_LEFT + self._scale.offset_place(txn.first_offset, PLOT_WIDTH)
-        last = txn.last_offset
-        end = self._picture.facts.log_end_offset if last is None else last + 1
-        right = PLOT_LEFT + self._scale.offset_place(end, PLOT_WIDTH)
+        start, last = self._at(txn.first_offset), txn.last_offset
+        right = self._at(self._picture.facts.log_end_offset if last is None else last + 1)
         classes = "txn-open" if txn.is_open else "txn-aborted"
         box = start, middle - 9, max(right - start, 0.5), 18
         return rect(box, classes, transaction_text(txn), ' rx="3"')
@@ -283,16 +280,19 @@ class _Drawing:
     def _markers(self, lane: ProducerLane, spans: list[BatchSpan], middle: float) -> str:
         """Return a cross for each marker that aborts, and a tick for each one that commits."""
         aborts = {txn.last_offset for txn in lane.transactions}
-        crosses, ticks = [], []
-        for span in spans:
-            if not (span.batches == span.markers == 1) or span.start_offset in aborts:
-                continue
-            x = (self._x(span.position) + self._x(span.end_position)) / 2
-            ticks.append(f"M{number(x - 3.5)} {number(middle)}{_SIGNS['commit']}")
-        for offset in aborts - {None}:
-            x = PLOT_LEFT + self._scale.offset_place(offset or 0, PLOT_WIDTH)
-            crosses.append(f"M{number(x - 2)} {number(middle)}{_SIGNS['abort']}")
-        return path("".join(ticks), "commit") + path("".join(crosses), "abort")
+        commits = [
+            (self._x(span.position) + self._x(span.end_position)) / 2
+            for span in spans
+            if span.batches == span.markers == 1 and span.start_offset not in aborts
+        ]
+        found = {
+            "commit": [x - 3.5 for x in commits],
+            "abort": [self._at(offset) - 2 for offset in aborts if offset is not None],
+        }
+        return "".join(
+            path("".join(f"M{number(x)} {number(middle)}{_SIGNS[kind]}" for x in left), kind)
+            for kind, left in found.items()
+        )
 
     # Plans
 
@@ -317,10 +317,9 @@ class _Drawing:
         plan = self._picture.retention
         deleted = () if plan is None else plan.deleted
         for segment in deleted:
-            start = self._scale.offset_place(segment.base_offset, PLOT_WIDTH)
-            end = self._scale.offset_place(segment.end_offset, PLOT_WIDTH)
+            start, end = self._at(segment.base_offset), self._at(segment.end_offset)
             title = f"would delete base offset {segment.base_offset:,}: {segment.reason}"
-            box = PLOT_LEFT + start, middle - 7, max(end - start, 0.5), 14
+            box = start, middle - 7, max(end - start, 0.5), 14
             self._parts.append(rect(box, "taken gap", title))
         return bool(deleted)
 
@@ -331,15 +330,13 @@ class _Drawing:
             return False
         start = self._picture.facts.log_start_offset
         dirty = max(plan.to_clean.offsets.first_dirty_offset, start)
-        edges = [
-            self._scale.offset_place(each, PLOT_WIDTH) for each in (start, dirty, plan.end_offset)
-        ]
+        edges = [self._at(each) for each in (start, dirty, plan.end_offset)]
         for classes, left, right, title in (
             ("clean", edges[0], edges[1], f"clean, to offset {dirty:,}"),
             ("dirty", edges[1], edges[2], compaction_text(self._picture)),
         ):
-            box = PLOT_LEFT + left, middle - 8, right - left, 16
             if right - left > 0.01:
+                box = left, middle - 8, right - left, 16
                 self._parts.append(rect(box, classes, title))
         shapes = []
         for span in self._picture.spans:
