@@ -7,7 +7,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from tidelog.cli.progress import Unit, current_line
-from tidelog.cli.terminal import print_message
+from tidelog.cli.terminal import print_counts, print_message
 from tidelog.datadir.catalogue import METADATA_TOPIC
 from tidelog.datadir.partition_directories import is_partition_directory
 from tidelog.env.files import is_gone
@@ -97,6 +97,18 @@ class ChosenPartitions(NamedTuple):
                 answers = self.ask(command, place, question)
                 line.erase()  # for what the caller prints
                 yield from ((place, answer) for answer in answers)
+
+    def show_each(
+        self, args: Namespace, answers: Iterable[tuple[Place, T]], show: Callable[[Place, T], bool]
+    ) -> int:
+        """Show each answer, which returns whether damage hides some of it; return the exit code.
+
+        That is 1 also for a partition that is missing. The counts follow the last answer.
+        """
+        damaged = [show(place, answer) for place, answer in answers]
+        numbers = {"damaged": sum(damaged), "missing": len(self.missing)}
+        print_counts(args, partitions=len(damaged), **numbers)
+        return int(any(numbers.values()))
 
     def ask(self, command: str, place: Place, question: Callable[[Place], T]) -> list[T]:
         """Return the answer about one place; nothing if it was deleted, which is printed."""

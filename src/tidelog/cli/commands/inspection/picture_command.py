@@ -21,7 +21,6 @@ from tidelog.cli.options import (
 from tidelog.cli.terminal import (
     MAX_COLUMNS,
     has_colour,
-    print_counts,
     print_line,
     print_message,
     screen_width,
@@ -106,12 +105,12 @@ def run(args: Namespace) -> int:
         may_be_empty=args.svg is None and not args.overview,
     )
     draw = _print if args.svg is None else _draw_svg
-    has_loss = draw(args, chosen)
-    return int(has_loss | chosen.report_missing(args.command))
+    code = draw(args, chosen)
+    return max(code, chosen.report_missing(args.command))
 
 
-def _print(args: Namespace, chosen: ChosenPartitions) -> bool:
-    """Print each picture; return whether something is lost."""
+def _print(args: Namespace, chosen: ChosenPartitions) -> int:
+    """Print each picture; return 1 if something is lost."""
     from textwrap import fill
 
     from tidelog.explain.pictures.overview import draw_text_overview
@@ -119,34 +118,38 @@ def _print(args: Namespace, chosen: ChosenPartitions) -> bool:
     from tidelog.explain.pictures.text_picture import TextStyle, draw_text
 
     style = TextStyle(args.width or screen_width(), args.ascii, has_colour())
-    drawn = damaged = 0
+    before = ""
     found = _pictures(args, chosen, is_brief=args.brief or args.overview)
     if args.overview and not args.json:
-        pictures = list(found)
+        pictures = [picture for _, picture in found]
         print(draw_text_overview(pictures, style), end="")
-        return any(picture.has_loss for picture in pictures)
-    for picture in found:
-        drawn += 1
-        damaged += picture.has_loss
+        return int(any(picture.has_loss for picture in pictures))
+
+    def show(_: Place, picture: LogPicture) -> bool:
+        nonlocal before
         if args.json:
             print(json.dumps(as_json(picture.facts) | as_json(picture)))
         else:
-            print(("\n" if drawn > 1 else "") + draw_text(picture, style), end="", flush=True)
-    if args.brief and drawn and not args.json:
+            print(before + draw_text(picture, style), end="", flush=True)
+        before = "\n"
+        return picture.has_loss
+
+    code = chosen.show_each(args, found, show)
+    if args.brief and before and not args.json:
         print(fill(checked_text(), style.width, subsequent_indent="  ", break_on_hyphens=False))
-    print_counts(args, partitions=drawn, damaged=damaged, missing=len(chosen.missing))
-    return bool(damaged)
+    return code
 
 
-def _draw_svg(args: Namespace, chosen: ChosenPartitions) -> bool:
-    """Write the SVG file; return whether something is lost."""
+def _draw_svg(args: Namespace, chosen: ChosenPartitions) -> int:
+    """Write the SVG file; return 1 if something is lost."""
     from tidelog.cli.output_file import write_output_file
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.pictures.overview import draw_svg_overview
     from tidelog.explain.pictures.svg_picture import draw_svg
 
     is_overview = args.overview or len(chosen.places) > _MAX_WHOLE
-    pictures = list(_pictures(args, chosen, is_brief=args.brief or is_overview))
+    found = _pictures(args, chosen, is_brief=args.brief or is_overview)
+    pictures = [picture for _, picture in found]
     drawn = draw_svg_overview(pictures) if is_overview else draw_svg(pictures)
     if args.svg == _STANDARD_OUTPUT:
         print(drawn, end="")
@@ -154,7 +157,7 @@ def _draw_svg(args: Namespace, chosen: ChosenPartitions) -> bool:
         path, data = os.path.abspath(args.svg), drawn.encode()
         write_output_file(SYSTEM_FILES, path, data, may_replace=args.force)
         print_line(f"{args.svg}: {counted(len(pictures), 'log')}, {format_bytes(len(data))}")
-    return any(picture.has_loss for picture in pictures)
+    return int(any(picture.has_loss for picture in pictures))
 
 
 class _Notes(NamedTuple):
@@ -179,8 +182,10 @@ class _Notes(NamedTuple):
         return cls(points, lines)
 
 
-def _pictures(args: Namespace, chosen: ChosenPartitions, *, is_brief: bool) -> Iterator[LogPicture]:
-    """Yield the picture of each log."""
+def _pictures(
+    args: Namespace, chosen: ChosenPartitions, *, is_brief: bool
+) -> Iterator[tuple[Place, LogPicture]]:
+    """Return the picture of each log, read as it is asked for."""
     from tidelog.cli.operations import clock_of
     from tidelog.cli.progress import current_line
     from tidelog.explain.describe import describe_in
@@ -209,5 +214,4 @@ def _pictures(args: Namespace, chosen: ChosenPartitions, *, is_brief: bool) -> I
                 on_progress=lambda done, total: task.show(done, total=total),
             )
 
-    for _, picture in chosen.look(args.command, question):
-        yield picture
+    return chosen.look(args.command, question)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.arguments import whole
 from tidelog.cli.options import JSON, LOG_END, LOGS, UP_TO, Command, argument, exclusive
-from tidelog.cli.terminal import print_counts, print_message, print_row
+from tidelog.cli.terminal import print_message, print_row
 from tidelog.codec.shown_rows import as_json
 from tidelog.errors import InvalidArgument
 from tidelog.explain.printable_text import begun_by, producer
@@ -89,21 +89,19 @@ def _list(args: Namespace) -> int:
     up_to = ReadUpTo(args.up_to)
     chosen = chosen_by(args)
     ids = TransactionalIds(chosen.directory)
-    has_loss = chosen.report_missing(args.command)
+    chosen.report_missing(args.command)
 
     def look(place: Place) -> ShownTransactions:
         with chosen.open(place) as log:
             return show_transactions(log, ids, up_to=up_to, aborted=not args.only_open)
 
-    listed = damaged = 0
-    for _, found in chosen.look(args.command, look):
-        listed += 1
+    def show(_: Place, found: ShownTransactions) -> bool:
         print_row(args, as_json(found), "\n".join(_lines(found, up_to)))
         if found.damage is not None:
-            damaged += 1
             print_message(args.command, found.damage)
-    print_counts(args, partitions=listed, damaged=damaged, missing=len(chosen.missing))
-    return int(has_loss or bool(damaged))
+        return found.damage is not None
+
+    return chosen.show_each(args, chosen.look(args.command, look), show)
 
 
 def _lines(found: ShownTransactions, up_to: ReadUpTo) -> list[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.options import JSON, LOGS, SERVER_PROPERTIES, Command, argument
 from tidelog.cli.serving.offline_directories import offline_directories, report_offline
-from tidelog.cli.terminal import print_counts, print_message, screen_width, table
+from tidelog.cli.terminal import print_message, screen_width, table
 from tidelog.codec.shown_rows import as_json, list_as_json
 from tidelog.explain.printable_text import begun_by, counted, format_bytes, format_time, printable
 
@@ -65,31 +65,30 @@ def run(args: Namespace) -> int:
     style = TextStyle(screen_width())
     chosen = chosen_by(args)
     ids = TransactionalIds(chosen.directory)
-    described = damaged = 0
-    last_topic = None
+    topics: list[str] = []
 
     def facts_of(place: Place) -> LogFacts:
         with chosen.open(place) as log:
             return describe_in(chosen.directory, log, ids=ids, with_contents=args.segments)
 
-    for place, facts in chosen.look(args.command, facts_of):
-        described += 1
-        damaged += facts.has_loss
+    def show(place: Place, facts: LogFacts) -> bool:
         if args.json:
             print(json.dumps(as_json(facts)))
-            continue
-        print("\n" if described > 1 else "", end="")
-        if place.topic != last_topic:
+            return facts.has_loss
+        print("\n" if topics else "", end="")
+        if place.topic not in topics:
+            topics.append(place.topic)
             count = sum(other.topic == place.topic for other in chosen.places)
             print(_title(facts, count), end="\n\n")
-            last_topic = place.topic
         print(draw_text(picture_of_facts(facts), style) + _held_by(facts), end="")
         print(_contents_table(facts) if args.segments else _table(facts), end="")
+        return facts.has_loss
+
+    code = chosen.show_each(args, chosen.look(args.command, facts_of), show)
     chosen.report_pending(args.command)
     report_offline(args.command, offline_directories(chosen.directory))
-    is_missing = chosen.report_missing(args.command)
-    print_counts(args, partitions=described, damaged=damaged, missing=len(chosen.missing))
-    return int(is_missing or bool(damaged))
+    chosen.report_missing(args.command)
+    return code
 
 
 def _print_directories(args: Namespace) -> int:

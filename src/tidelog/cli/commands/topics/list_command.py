@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.options import JSON, LOGS, Command, argument
-from tidelog.cli.terminal import print_counts, print_message, table
+from tidelog.cli.terminal import print_message, table
 from tidelog.codec.shown_rows import as_json
 from tidelog.explain.printable_text import format_bytes, printable
 
@@ -53,28 +53,28 @@ def run(args: Namespace) -> int:
     from tidelog.explain.listed_partition import list_partition
 
     chosen = chosen_by(args)
-    has_loss = chosen.report_missing(args.command)
+    chosen.report_missing(args.command)
 
     def facts_of(place: Place) -> ListedPartition:
         with chosen.open(place) as log:
             return list_partition(log)
 
     rows: list[tuple[str, ...]] = [_COLUMNS]
-    listed = damaged = 0
-    for place, facts in _sorted(chosen.look(args.command, facts_of), args.sort):
-        listed += 1
+
+    def show(place: Place, facts: ListedPartition) -> bool:
         if facts.damage is not None:
-            damaged += 1
             print_message(args.command, facts.damage)
         if args.json:
             print(json.dumps(as_json(facts)))
-            continue
-        numbers, size = facts[2:7], format_bytes(facts.size_bytes)
-        rows.append((printable(str(place.key)), *(f"{one:,}" for one in numbers), size))
-    print_counts(args, partitions=listed, damaged=damaged, missing=len(chosen.missing))
+        else:
+            numbers, size = facts[2:7], format_bytes(facts.size_bytes)
+            rows.append((printable(str(place.key)), *(f"{one:,}" for one in numbers), size))
+        return facts.damage is not None
+
+    code = chosen.show_each(args, _sorted(chosen.look(args.command, facts_of), args.sort), show)
     if not args.json:
         print(table(rows, names=1), end="")
-    return int(has_loss or bool(damaged))
+    return code
 
 
 def _sorted(
