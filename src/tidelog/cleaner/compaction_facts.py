@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from tidelog.cleaner.stats import DropCause
-from tidelog.codec.one_line import one_line
+from tidelog.codec.one_line import Told
 from tidelog.codec.shown_rows import AnyTime, PartitionNumber, Range, TopicName
 
 if TYPE_CHECKING:
@@ -59,8 +59,8 @@ class CompactionRow(NamedTuple):
     cleanup_policy: Annotated[str | None, "Its `cleanup.policy`; null: unknown."] = None
 
 
-@dataclass(frozen=True, slots=True)
-class CompactionFacts:
+@dataclass(frozen=True, slots=True, repr=False)
+class CompactionFacts(Told):
     """One log and its cleaning: ``to_clean`` as it was before, ``end_offset`` where it ended.
 
     ``stats`` is None where nothing was done: the log is not compacted, or nothing is dirty.
@@ -76,9 +76,6 @@ class CompactionFacts:
     stats: CleanerStats | None
     failure: Failure | None
     cleanup_policy: str | None = None
-
-    def __repr__(self) -> str:
-        return one_line(self, self._told)
 
     def _told(self) -> str:
         failure = "" if self.failure is None else ", failed"

@@ -54,6 +54,19 @@ def one_line(one: object, text: Callable[[], str]) -> str:
         return f"<{kind}, not made>"  # ``__init__`` has failed, or has not ended yet
 
 
+class Told:
+    """The base of what has a repr of one line: its class, and what ``_told`` says of it."""
+
+    __slots__ = ()
+
+    def _told(self) -> str:
+        """Return what there is to say of the object, from its attributes alone."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return one_line(self, self._told)
+
+
 class Drawing:
     """What draws an object for notebooks; copied and pickled it is None.
 
@@ -71,7 +84,7 @@ def _no_drawing() -> None:
     """Return what a drawing is in another process."""
 
 
-class Drawn:
+class Drawn(Told):
     """The base of what a notebook shows with a picture, if ``drawn_by`` has said who draws it.
 
     Rooms below those that draw cannot import them. Without a drawing a notebook shows the repr.

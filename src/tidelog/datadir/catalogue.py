@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.codec.checkpoint_file import read_small_file, replace_file
-from tidelog.codec.one_line import Drawing, one_line, shortened
+from tidelog.codec.one_line import Drawing, shortened
 from tidelog.codec.uuid_text import format_uuid, parse_uuid
 from tidelog.datadir.birth import read_birth
 from tidelog.datadir.effective_config import TopicSettings
@@ -61,7 +61,7 @@ NOTHING_KNOWN: Final[Mapping[str, KnownSetting]] = MappingProxyType({})
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,9}")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Topic(TopicSettings):
     """One topic as this data directory knows it.
 
@@ -84,9 +84,6 @@ class Topic(TopicSettings):
     given: Mapping[str, KnownSetting] = field(default_factory=dict, compare=False)
     _entry: str | None = field(default=None, init=False, repr=False, compare=False)
     _drawing: Drawing | None = field(default=None, init=False, repr=False, compare=False)
-
-    def __repr__(self) -> str:
-        return one_line(self, self._told)
 
     def _told(self) -> str:
         config = shortened(dict(self.config))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from tidelog.codec.one_line import one_line, shortened
+from tidelog.codec.one_line import Told, shortened
 from tidelog.codec.shown_rows import LogBytes, Named, PartitionNumber, TopicName
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ class ReplicaInfo:
     is_future: Annotated[bool, "Whether it is the copy of a move that is under way."]
 
 
-@dataclass(frozen=True, slots=True)
-class LogDirDescription:
+@dataclass(frozen=True, slots=True, repr=False)
+class LogDirDescription(Told):
     """The data directory.
 
     One that cannot be read has no replicas; a future log comes after the present one. Source: Kafka
@@ -50,9 +50,6 @@ class LogDirDescription:
         int | None, "What this user may still write to it, in bytes; null: not known."
     ]
     replicas: Annotated[tuple[ReplicaInfo, ...], "Its logs, by topic and number."]
-
-    def __repr__(self) -> str:
-        return one_line(self, self._told)
 
     def _told(self) -> str:
         state = "online" if self.error is None else f"offline, {shortened(self.error)}"

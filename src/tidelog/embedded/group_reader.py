@@ -9,7 +9,7 @@ import itertools
 import logging
 from typing import TYPE_CHECKING, Final
 
-from tidelog.codec.one_line import one_line, open_or_closed, shortened
+from tidelog.codec.one_line import Told, open_or_closed, shortened
 from tidelog.codec.text import check_group
 from tidelog.embedded.topic_reads import consumed
 from tidelog.env.forks import OfOneProcess
@@ -48,7 +48,7 @@ ROUND_RECORDS: Final = 500
 STARTS: Final = ("earliest", "latest", "none")
 
 
-class GroupMember(OfOneProcess):
+class GroupMember(OfOneProcess, Told):
     """The partitions that one reader of a group reads, and its positions in them.
 
     Kafka: ``SubscriptionState``.
@@ -101,9 +101,6 @@ class GroupMember(OfOneProcess):
         except BaseException:
             self.close()
             raise
-
-    def __repr__(self) -> str:
-        return one_line(self, self._told)
 
     def _told(self) -> str:
         topics = shortened(list(self.topics))

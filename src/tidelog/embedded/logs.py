@@ -11,7 +11,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, overload
 
 from tidelog.codec.compression import Codec
-from tidelog.codec.one_line import one_line
+from tidelog.codec.one_line import Told
 from tidelog.config.sources import from_keywords, from_mapping
 from tidelog.embedded.group_reader import GroupReader
 from tidelog.embedded.group_source import OwnLogs
@@ -98,7 +98,7 @@ class Door(Protocol):
         """Let no more in, and end what they do; a second call does nothing."""
 
 
-class Logs(OfOneProcess):
+class Logs(OfOneProcess, Told):
     """The topics of one or several data directories, open for reading and writing.
 
     Any thread may use it. ``close``, or leaving the ``with``, flushes and closes everything. What
@@ -124,9 +124,6 @@ class Logs(OfOneProcess):
         self._gathering: set[TopicWriter] = set()
         """Writers that have gathered records."""
         self.groups: Final = manager.staged_commits.groups
-
-    def __repr__(self) -> str:
-        return one_line(self, self._told)
 
     def _told(self) -> str:
         return self.manager.told()

@@ -10,7 +10,7 @@ from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Final, overload
 
-from tidelog.codec.one_line import one_line
+from tidelog.codec.one_line import Told
 from tidelog.embedded.topic_reads import (
     ReadOnlyTopicFollower,
     all_consumed,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from tidelog.readonly.read_only_topic import ReadOnlyTopic
 
 
-class ReadOnlyLogs:
+class ReadOnlyLogs(Told):
     """The topics of one or several data directories, which are never changed or locked.
 
     Each call looks at the files as they are then, so it sees what a writer, tidelog or Kafka, has
@@ -75,9 +75,6 @@ class ReadOnlyLogs:
         self._wait_ms = wait_ms
         self._server_properties = server_properties
         self._look()
-
-    def __repr__(self) -> str:
-        return one_line(self, self._told)
 
     def _told(self) -> str:
         return ", ".join(map(repr, self.paths))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 
 from tidelog.codec.compression import Codec
-from tidelog.codec.one_line import one_line
+from tidelog.codec.one_line import Told
 from tidelog.embedded.gathered_records import gather, partitions_of_keys
 from tidelog.env.forks import OfOneProcess
 from tidelog.errors import (
@@ -104,7 +104,7 @@ class TopicLogs(Protocol):
         """Make all durable, and let readers see it."""
 
 
-class TopicWriter(OfOneProcess):
+class TopicWriter(OfOneProcess, Told):
     """Appends records to one topic; used by one thread.
 
     ``flush`` appends what was gathered. The end of a ``with`` does so too, also after an error, and
@@ -154,9 +154,6 @@ class TopicWriter(OfOneProcess):
         self._turn = 0
         self._gathering = set() if gathering is None else gathering
         self.records = 0
-
-    def __repr__(self) -> str:
-        return one_line(self, self._told)
 
     def _told(self) -> str:
         gathered = sum(map(len, self._batches.values()))

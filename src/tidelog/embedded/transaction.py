@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from uuid import uuid4
 
 from tidelog.codec.compression import Codec
-from tidelog.codec.one_line import one_line, shortened
+from tidelog.codec.one_line import Told, shortened
 from tidelog.config.sources import from_mapping
 from tidelog.datadir.birth import birth_values
 from tidelog.datadir.catalogue import Topic
@@ -108,7 +108,7 @@ class TransactionHome(Protocol):
         """Return the ``directory.id`` of a directory."""
 
 
-class Transaction(OfOneProcess):
+class Transaction(OfOneProcess, Told):
     """Records that are committed together; used by one thread, in a ``with``.
 
     Leaving the ``with`` commits, and an exception in it drops everything. If the id was committed
@@ -157,9 +157,6 @@ class Transaction(OfOneProcess):
         self.is_repeat: Final = found is not None
         self.committed = None if found is None else replace(found, is_repeat=True)
         """What was committed under this id: by an earlier process, or by ``commit``."""
-
-    def __repr__(self) -> str:
-        return one_line(self, self._told)
 
     def _told(self) -> str:
         ended = "aborted" if self.committed is None else "committed"

@@ -10,7 +10,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.codec.compression import Codec
-from tidelog.codec.one_line import one_line
+from tidelog.codec.one_line import Told
 from tidelog.env.forks import OfOneProcess
 from tidelog.errors import (
     CommitPending,
@@ -64,7 +64,7 @@ class Hold(NamedTuple):
         return max(self.base_offset, self.seen_offset)
 
 
-class Partition(OfOneProcess):
+class Partition(OfOneProcess, Told):
     """A log with the role of this process in it, and the offsets its readers see.
 
     It leads from the start, in the latest epoch of its log, until ``lead`` or ``follow`` is called.
@@ -108,9 +108,6 @@ class Partition(OfOneProcess):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
-
-    def __repr__(self) -> str:
-        return one_line(self, self._told)
 
     def _told(self) -> str:
         role = "leader" if self._is_leader else "follower"

@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from tidelog.codec.one_line import one_line
+from tidelog.codec.one_line import Told
 from tidelog.datadir.catalogue import METADATA_TOPIC
 from tidelog.datadir.offset_checkpoints import (
     CLEANER_OFFSET_FILE,
@@ -69,7 +69,7 @@ def open_directory_read_only(
     )
 
 
-class ReadOnlyDirectory:
+class ReadOnlyDirectory(Told):
     """One or several data directories as they were when first asked; used by one thread at a time.
 
     The partitions of a topic come from all of them. ``parts`` are the directories, each once. What
@@ -96,9 +96,6 @@ class ReadOnlyDirectory:
             part = DirectoryFiles(one, self._fs)
             self._by_real_path.setdefault(self._fs.real_path(one), part)
         self.parts: Final = tuple(self._by_real_path.values())
-
-    def __repr__(self) -> str:
-        return one_line(self, self._told)
 
     def _told(self) -> str:
         paths = ", ".join(map(repr, self.paths))

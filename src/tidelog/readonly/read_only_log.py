@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.codec.checkpoint_file import LEADER_EPOCH_FILE, read_leader_epochs
-from tidelog.codec.one_line import Drawn, one_line
+from tidelog.codec.one_line import Drawn
 from tidelog.codec.shown_rows import HighWatermark, LastStable, LogEnd, LogStart
 from tidelog.env.moments import time_ms
 from tidelog.errors import (
@@ -184,9 +184,6 @@ class ReadOnlyLog(Drawn):
         self._end = find_end(self._files)
         self._lines, self._segments = self._files.lines, self._files.segments
         self._archived_start = fs.archived_start(directory)
-
-    def __repr__(self) -> str:
-        return one_line(self, self._told)
 
     def _told(self) -> str:
         return (

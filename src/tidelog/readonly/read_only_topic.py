@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from tidelog.codec.one_line import one_line, shortened
+from tidelog.codec.one_line import shortened
 from tidelog.codec.uuid_text import ZERO_ID
 from tidelog.datadir.catalogue import INTERNAL_SETTINGS
 from tidelog.datadir.effective_config import NO_SETTINGS, TopicSettings
@@ -50,7 +50,7 @@ def _nothing_known() -> BrokerSettings:
     return BrokerSettings()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ReadOnlyTopic(TopicSettings):
     """One topic of one data directory.
 
@@ -74,9 +74,6 @@ class ReadOnlyTopic(TopicSettings):
         default=_nothing_known, compare=False, repr=False
     )
     birth: Mapping[str, str] | None = None
-
-    def __repr__(self) -> str:
-        return one_line(self, self._told)
 
     def _told(self) -> str:
         config = shortened(dict(self.config))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tidelog.broker.client_request import Disconnect
 from tidelog.broker.dispatch import Pending
 from tidelog.broker.server import BrokerServer
-from tidelog.codec.one_line import one_line
+from tidelog.codec.one_line import Told
 from tidelog.codec.protocol.apis import read_request_header
 from tidelog.config.serve_config import ServeConfig
 from tidelog.config.sources import broker_config, from_keywords
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _SETTINGS: Final = {"listeners": "PLAINTEXT://127.0.0.1:0"}
 
 
-class KafkaBroker(OfOneProcess):
+class KafkaBroker(OfOneProcess, Told):
     """A broker over a data directory, on a free port of 127.0.0.1; leave the ``with`` to stop it.
 
     >>> from tidelog.testing import KafkaBroker
@@ -70,9 +70,6 @@ class KafkaBroker(OfOneProcess):
         self._faults = _Faults()
         self._logs: Logs | None = None
         self._port: int | None = None
-
-    def __repr__(self) -> str:
-        return one_line(self, self._told)
 
     def _told(self) -> str:
         life = "stopped" if self._logs is None else f"at 127.0.0.1:{self._port}"

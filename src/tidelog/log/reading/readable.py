@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from tidelog.codec.one_line import one_line, open_or_closed
+from tidelog.codec.one_line import Told, open_or_closed
 from tidelog.codec.uuid_text import format_uuid
 from tidelog.env.forks import OfOneProcess
 from tidelog.errors import OffsetOutOfRange
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from tidelog.segment.txn_index import AbortedTxn
 
 
-class ReadableLog(OfOneProcess):
+class ReadableLog(OfOneProcess, Told):
     """The part of a log that changes nothing. Safe on any thread, beside a writer.
 
     Offsets are exclusive ends, except ``log_start_offset``.
@@ -54,9 +54,6 @@ class ReadableLog(OfOneProcess):
 
     def __init__(self, state: LogState) -> None:
         self._state = state
-
-    def __repr__(self) -> str:
-        return one_line(self, self._told)
 
     def _told(self) -> str:
         state = self._state

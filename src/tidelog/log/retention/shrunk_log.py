@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from tidelog.codec.one_line import one_line
+from tidelog.codec.one_line import Told
 from tidelog.codec.shown_rows import LogEnd, PartitionNumber, TopicName, shown
 from tidelog.log.retention.retention_outlook import LateSegment, SegmentOutlook
 from tidelog.log.retention.retention_rules import DeletedSegment
 
 
-@dataclass(frozen=True, slots=True)
-class ShrunkLog:
+@dataclass(frozen=True, slots=True, repr=False)
+class ShrunkLog(Told):
     """One partition."""
 
     topic: TopicName
@@ -30,9 +30,6 @@ class ShrunkLog:
         "A segment that keeps records past `retention.ms`, as its newest record is not; null:"
         " none.",
     ] = None
-
-    def __repr__(self) -> str:
-        return one_line(self, self._told)
 
     def _told(self) -> str:
         return (

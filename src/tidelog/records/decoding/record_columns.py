@@ -14,7 +14,7 @@ import numpy as np
 
 from tidelog.codec.compression import DEFAULT_DECOMPRESSED_LIMIT, Codec
 from tidelog.codec.layout import byte_view
-from tidelog.codec.one_line import one_line
+from tidelog.codec.one_line import Told
 from tidelog.errors import (
     CorruptMessage,
     InvalidRecord,
@@ -54,7 +54,7 @@ _new_record: Final[Callable[[tuple[object, ...]], Record]] = partial(tuple.__new
 _TYPES: Final = {int(kind): kind for kind in TimestampType}
 
 
-class RecordColumns:
+class RecordColumns(Told):
     """Records of many batches: an int64 array with one row per field and one column per record.
 
     The rows are those of ``tidelog.kernels.rows`` (``OFFSET`` to ``AREA``). Positions are bytes in
@@ -85,9 +85,6 @@ class RecordColumns:
         self.data = data
         self.batches = batches
         self._types = types
-
-    def __repr__(self) -> str:
-        return one_line(self, self._told)
 
     def _told(self) -> str:
         places = f", offsets {self.offset[0]:,} to {self.offset[-1]:,}" if len(self) else ""
