@@ -68,8 +68,8 @@ class ArrowDecoder:
             "value": lambda rows: gather(rows.data, rows.value_at, rows.value_size).array(
                 pa.binary()
             ),
-            "topic": lambda rows: self._constants.topic(len(rows)),
-            "partition": lambda rows: self._constants.partition(len(rows)),
+            "topic": lambda rows: self._constants.of("topic", len(rows)),
+            "partition": lambda rows: self._constants.of("partition", len(rows)),
             "offset": lambda rows: fixed(pa.int64(), rows.offset),
             "timestamp": _timestamps,
             "timestampType": self._timestamp_types,
@@ -109,7 +109,7 @@ class ArrowDecoder:
                 continue
             length, made = found
             arrays = [
-                made[name] if name in made else self._constants.made[name](length)
+                made[name] if name in made else self._constants.of(name, length)
                 for name in self.schema.names
             ]
             yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
@@ -156,46 +156,33 @@ class ArrowDecoder:
     def _timestamp_types(self, rows: RecordColumns) -> pa.Array:
         batches = rows.batches
         if (batches.magic == 2).all() and not batches.is_log_append_time.any():
-            return self._constants.create_time(len(rows))
+            return self._constants.of("timestampType", len(rows))
         return fixed(pa.int32(), rows.timestamp_type.astype(np.int32))
 
     def _headers(self, rows: RecordColumns) -> pa.Array:
         if rows.headers_count.any():
             return headers_array(rows)
-        return self._constants.no_headers(len(rows))
+        return self._constants.of("headers", len(rows))
 
 
 class _Constants:
     """Arrays of one repeated value, created once and sliced to the required length."""
 
     def __init__(self, topic: str, partition: int) -> None:
-        self._topic = pa.scalar(topic, pa.string())
-        self._partition = pa.scalar(partition, pa.int32())
-        self._arrays: dict[str, pa.Array] = {}
-        self.made: dict[str, Callable[[int], pa.Array]] = {
-            "topic": self.topic,
-            "partition": self.partition,
-            "timestampType": self.create_time,
-            "headers": self.no_headers,
+        self._values: dict[str, pa.Scalar] = {
+            "topic": pa.scalar(topic, pa.string()),
+            "partition": pa.scalar(partition, pa.int32()),
+            "timestampType": _CREATE_TIME,
+            "headers": _NO_HEADERS,
         }
+        self._arrays: dict[str, pa.Array] = {}
 
-    def topic(self, length: int) -> pa.Array:
-        return self._repeated("topic", self._topic, length)
-
-    def partition(self, length: int) -> pa.Array:
-        return self._repeated("partition", self._partition, length)
-
-    def create_time(self, length: int) -> pa.Array:
-        return self._repeated("timestampType", _CREATE_TIME, length)
-
-    def no_headers(self, length: int) -> pa.Array:
-        return self._repeated("headers", _NO_HEADERS, length)
-
-    def _repeated(self, name: str, value: pa.Scalar, length: int) -> pa.Array:
+    def of(self, name: str, length: int) -> pa.Array:
+        """Return the column ``name`` of ``length`` rows."""
         made = self._arrays.get(name)
         if made is None or len(made) < length:
-            made = pa.repeat(value, length + length // 8)  # lengths vary a little
-            self._arrays[name] = made
+            # Lengths vary a little.
+            made = self._arrays[name] = pa.repeat(self._values[name], length + length // 8)
         return made[:length]
 
 

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from tidelog.arrow.schema import named_columns
+from tidelog.arrow.schema import named_columns, whole_number
 from tidelog.arrow.table_stream import DEFAULT_THREADS, TableStream
 from tidelog.arrow.topic_dataset import TopicDataset
 from tidelog.arrow.topic_read import TopicRead, with_read_arguments
 from tidelog.env.scheduler import ThreadScheduler
-from tidelog.errors import InvalidArgument
 from tidelog.readonly.missing.damaged_range import skipped_by
 
 if TYPE_CHECKING:
@@ -122,8 +121,7 @@ def stream_of(
     found: TopicRead, columns: Iterable[str] | None = None, threads: int = DEFAULT_THREADS
 ) -> TableStream:
     """Return what decodes the records that a read finds; arguments and errors as ``read``."""
-    if not isinstance(threads, int) or threads < 1:
-        raise InvalidArgument(f"threads must be a number from 1 on, not {threads!r}")
+    whole_number("threads", threads, 1)
     names = named_columns(columns)
     stream = TableStream(
         *(names, found.times, found.committed, ThreadScheduler(0), threads, found.key),

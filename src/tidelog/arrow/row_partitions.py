@@ -10,11 +10,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from tidelog.codec.layout import byte_view
-from tidelog.errors import InvalidArgument, InvariantError, UnknownTopicOrPartition
+from tidelog.errors import InvalidArgument, UnknownTopicOrPartition
 from tidelog.kernels import rows
-from tidelog.kernels.runtime.gate import use_kernels
-from tidelog.records.partitioner import partition_for_key
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -55,7 +52,7 @@ class Partitioner:
         chosen = self._requested(requested)
         open_rows = np.flatnonzero(chosen < 0)
         if len(open_rows):
-            by_key = self._by_key(records)
+            by_key = records.partitions_of_keys(self._partitions)
             chosen[open_rows] = by_key[open_rows]
             self._spread(records, chosen)
         return chosen
@@ -74,23 +71,6 @@ class Partitioner:
             raise UnknownTopicOrPartition(text)
         chosen: Partitions = numbers.astype(np.int32)
         return chosen
-
-    def _by_key(self, records: RecordSource) -> Partitions:
-        """Return the partition of each row's key, -1 without a key."""
-        at, size = records.table[rows.KEY_AT], records.table[rows.KEY_SIZE]
-        out = np.full(len(at), -1, np.int32)
-        if use_kernels(int(np.maximum(size, 0).sum())):
-            from tidelog.kernels.hashing.murmur import partition_keys  # noqa: PLC0415 - compiles when imported
-
-            if partition_keys(records.keys, at, size, self._partitions, out) < 0:
-                raise InvariantError("a key is outside its buffer")
-            return out
-        view = byte_view(records.keys)
-        for row, (start, length) in enumerate(zip(at.tolist(), size.tolist(), strict=True)):
-            if length >= 0:
-                key = bytes(view[start : start + length])
-                out[row] = partition_for_key(key, self._partitions)
-        return out
 
     def _spread(self, records: RecordSource, chosen: Partitions) -> None:
         """Assign rows without a partition to one partition after another, by bytes."""

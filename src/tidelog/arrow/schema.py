@@ -41,6 +41,13 @@ SCHEMA: Final = SCHEMA_WITH_HEADERS.remove(SCHEMA_WITH_HEADERS.get_field_index("
 COLUMNS: Final = tuple(SCHEMA_WITH_HEADERS.names)
 
 
+def whole_number(name: str, given: object, least: int = 0) -> int:
+    """Return what is given under a name; raise InvalidArgument unless it is from ``least`` on."""
+    if not isinstance(given, int) or isinstance(given, bool) or given < least:
+        raise InvalidArgument(f"{name} must be a number from {least} on, not {given!r}")
+    return given
+
+
 def named_columns(columns: Iterable[str] | None) -> tuple[str, ...]:
     """Return the names of columns as a user gives them; None: all.
 

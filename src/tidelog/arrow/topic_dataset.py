@@ -49,6 +49,15 @@ def noting(note: Callable[[TidelogError], object] | None) -> Iterator[None]:
         raise
 
 
+def _refusing(method: str, instead: str) -> Callable[..., NoReturn]:
+    """Return the method of a dataset that topics do not have."""
+
+    def refuse(*_: object, **__: object) -> NoReturn:
+        raise InvalidArgument(f"a topic's dataset has no {method}: {instead}")
+
+    return refuse
+
+
 class TopicDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
     """The records of one topic, with the columns of ``SCHEMA_WITH_HEADERS``.
 
@@ -175,29 +184,13 @@ class TopicDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
 
         return pl.scan_pyarrow_dataset(self)
 
-    def take(self, *_: object, **__: object) -> NoReturn:
-        """Raise InvalidArgument: rows have no numbers; filter by offset and partition."""
-        raise _refused("take", "filter by offset and partition")
-
-    def sort_by(self, *_: object, **__: object) -> NoReturn:
-        """Raise InvalidArgument, as do joins: a table is for that."""
-        raise _refused("sort_by", "use to_table().sort_by")
-
-    def join(self, *_: object, **__: object) -> NoReturn:
-        """Raise InvalidArgument, as ``sort_by``."""
-        raise _refused("join", "use to_table().join")
-
-    def join_asof(self, *_: object, **__: object) -> NoReturn:
-        """Raise InvalidArgument, as ``sort_by``."""
-        raise _refused("join_asof", "use to_table().join_asof")
-
-    def replace_schema(self, *_: object, **__: object) -> NoReturn:
-        """Raise InvalidArgument: records have the columns that they have."""
-        raise _refused("replace_schema", "cast the columns of a table")
-
-    def get_fragments(self, *_: object, **__: object) -> NoReturn:
-        """Raise InvalidArgument: a topic has no files that a scan could read one by one."""
-        raise _refused("get_fragments", "use scanner or to_batches")
+    # Rows have no numbers, and a topic no files that a scan could read one by one.
+    take = _refusing("take", "filter by offset and partition")
+    sort_by = _refusing("sort_by", "use to_table().sort_by")
+    join = _refusing("join", "use to_table().join")
+    join_asof = _refusing("join_asof", "use to_table().join_asof")
+    replace_schema = _refusing("replace_schema", "cast the columns of a table")
+    get_fragments = _refusing("get_fragments", "use scanner or to_batches")
 
     # How it reads
 
@@ -256,7 +249,3 @@ def _matching(
         found = table.filter(wanted)
         if len(found):
             yield found.select(list(names))
-
-
-def _refused(method: str, instead: str) -> InvalidArgument:
-    return InvalidArgument(f"a topic's dataset has no {method}: {instead}")

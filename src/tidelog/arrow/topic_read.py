@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
+from tidelog.arrow.schema import whole_number
 from tidelog.datadir.lock_file import has_writer
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.moments import time_ms
@@ -174,7 +175,7 @@ class TopicRead:
         is_asked = read_up_to is not None
         read_up_to = ReadUpTo.HIGH_WATERMARK if read_up_to is None else read_up_to
         if last is not None:
-            _check_int("last", last)
+            whole_number("last", last)
         return cls(
             paths=tuple(absolute_places(directory)),
             topic=topic,
@@ -291,25 +292,13 @@ def _numbers(given: int | Iterable[int] | None) -> tuple[int, ...] | None:
     if given is None:
         return None
     several = (given,) if isinstance(given, int) else tuple(given)
-    for number in several:
-        _check_int("partitions", number)
-    return tuple(dict.fromkeys(several))
+    return tuple(dict.fromkeys(whole_number("partitions", one) for one in several))
 
 
 def _offsets(name: str, given: int | Mapping[int, int] | None) -> int | Mapping[int, int]:
-    if given is None:
-        return {}
     if isinstance(given, int):
-        _check_int(name, given)
-        return given
-    for offset in given.values():
-        _check_int(name, offset)
-    return dict(given)
-
-
-def _check_int(name: str, given: object) -> None:
-    if not isinstance(given, int) or isinstance(given, bool) or given < 0:
-        raise InvalidArgument(f"{name}: {given!r} is not a number from 0 on")
+        return whole_number(name, given)
+    return {number: whole_number(name, offset) for number, offset in (given or {}).items()}
 
 
 def _key(given: bytes | str | None) -> bytes | None:

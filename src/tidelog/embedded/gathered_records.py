@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from tidelog.kernels import rows
-from tidelog.kernels.runtime.gate import use_kernels
 from tidelog.records.bulk_builder import RecordSource
-from tidelog.records.partitioner import partition_for_key
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,19 +77,3 @@ def _column(parts: Sequence[object], *, has_null: bool) -> _Column:
     if has_null:
         size[[part is None for part in parts]] = _NULL
     return _Column(np.frombuffer(b"".join(plain), np.uint8), at, size)
-
-
-def partitions_of_keys(source: RecordSource, partitions: int) -> NDArray[np.int32]:
-    """Return the partition of each record's key, as Kafka's producers choose it; -1 without one."""
-    at, size = source.table[rows.KEY_AT], source.table[rows.KEY_SIZE]
-    out = np.full(len(at), -1, np.int32)
-    if use_kernels(len(source.keys)):
-        from tidelog.kernels.hashing.murmur import partition_keys  # noqa: PLC0415 - compiles then
-
-        partition_keys(source.keys, at, size, partitions, out)
-        return out
-    view = source.keys.data
-    for row in np.flatnonzero(size >= 0).tolist():
-        key = bytes(view[at[row] : at[row] + size[row]])
-        out[row] = partition_for_key(key, partitions)
-    return out

@@ -13,7 +13,7 @@ import numpy as np
 
 from tidelog.codec.compression import Codec
 from tidelog.codec.one_line import Told
-from tidelog.embedded.gathered_records import gather, partitions_of_keys
+from tidelog.embedded.gathered_records import gather
 from tidelog.env.forks import OfOneProcess
 from tidelog.errors import (
     InvalidArgument,
@@ -299,7 +299,7 @@ class TopicWriter(OfOneProcess, Told):
     def _partitions_of(self, source: RecordSource) -> NDArray[np.int32]:
         """Return the partition of each record; those without a key fill one after another."""
         count = len(self._numbers)
-        chosen = partitions_of_keys(source, count)
+        chosen = source.partitions_of_keys(count)
         keyless = np.flatnonzero(chosen < 0)
         if len(keyless):
             ends = np.cumsum(np.maximum(source.table[rows.VALUE_SIZE][keyless], 0) + _SMALL_RECORD)

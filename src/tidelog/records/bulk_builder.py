@@ -11,7 +11,7 @@ import numpy as np
 
 from tidelog.codec.compression import Codec, compress
 from tidelog.codec.layout import byte_view
-from tidelog.errors import InvalidArgument
+from tidelog.errors import InvalidArgument, InvariantError
 from tidelog.kernels import rows
 from tidelog.kernels.runtime.gate import use_kernels
 from tidelog.records.array_rows import SLACK_BYTES
@@ -19,10 +19,13 @@ from tidelog.records.batch import BATCH_HEADER, INT32_MAX, TimestampType, wrap_i
 from tidelog.records.batch_columns import BatchColumns
 from tidelog.records.builder import DEFAULT_SPEC, build_batch, check_spec
 from tidelog.records.memory import walk
+from tidelog.records.partitioner import partition_for_key
 from tidelog.records.record import advance_sequence, read_raw_headers, slice_or_none, write_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from numpy.typing import NDArray
 
     from tidelog.records.array_rows import Bytes, Ints
     from tidelog.records.builder import BatchSpec, RawFields
@@ -53,6 +56,22 @@ class RecordSource(NamedTuple):
         """Approximate size of the records in bytes."""
         sizes = self.table[rows.KEY_SIZE] + self.table[rows.VALUE_SIZE]
         return int(sizes.sum()) + self.table.size
+
+    def partitions_of_keys(self, partitions: int) -> NDArray[np.int32]:
+        """Return the partition of each record's key, as Kafka's producers choose it; -1 without."""
+        at, size = self.table[rows.KEY_AT], self.table[rows.KEY_SIZE]
+        out = np.full(len(at), -1, np.int32)
+        if use_kernels(int(np.maximum(size, 0).sum())):
+            from tidelog.kernels.hashing.murmur import partition_keys  # noqa: PLC0415 - compiles then
+
+            if partition_keys(self.keys, at, size, partitions, out) < 0:
+                raise InvariantError("a key is outside its buffer")
+            return out
+        view = byte_view(self.keys)
+        for row in np.flatnonzero(size >= 0).tolist():
+            key = bytes(view[at[row] : at[row] + size[row]])
+            out[row] = partition_for_key(key, partitions)
+        return out
 
 
 class BuiltBatches(NamedTuple):

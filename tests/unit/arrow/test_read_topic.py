@@ -108,7 +108,7 @@ def test_reads_are_narrowed(
         ({"columns": ["offsets"]}, InvalidArgument, "no column 'offsets'"),
         ({"columns": "offset"}, InvalidArgument, "a list of names"),
         ({"partitions": 2}, UnknownTopicOrPartition, "no partition 2"),
-        ({"partitions": "0"}, InvalidArgument, "'0' is not a number"),
+        ({"partitions": "0"}, InvalidArgument, "must be a number from 0 on, not '0'"),
         ({"start_offsets": 3}, InvalidArgument, "say which, as start_offsets={0: 3}"),
         ({"start_offsets": {7: 3}}, InvalidArgument, "partition 7, which is not read"),
         ({"start_offsets": {0: 51}}, OffsetOutOfRange, "51"),

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from tidelog.arrow.batch_form import DEFAULT_BATCH_BYTES
+from tidelog.arrow.schema import whole_number
 from tidelog.arrow.writing.input_columns import arrow_columns
 from tidelog.arrow.writing.json_column import with_json_as_value
 from tidelog.arrow.writing.stage_rows import stage_rows
@@ -101,13 +102,13 @@ def write(
     options = WriteOptions(
         path=absolute_path(directory),
         topic=topic,
-        num_partitions=None if partitions is None else _number("partitions", partitions, 1),
+        num_partitions=None if partitions is None else whole_number("partitions", partitions, 1),
         topic_config=from_mapping(config or {}),
         compression=compression,
         compression_level=compression_level,
-        batch_bytes=_number("batch_bytes", batch_bytes, _MIN_BATCH_BYTES),
-        write_buffer_bytes=_number("buffer_bytes", buffer_bytes, _MIN_BUFFER_BYTES),
-        commit_timeout_ms=None if timeout_ms is None else _number("timeout_ms", timeout_ms, 0),
+        batch_bytes=whole_number("batch_bytes", batch_bytes, _MIN_BATCH_BYTES),
+        write_buffer_bytes=whole_number("buffer_bytes", buffer_bytes, _MIN_BUFFER_BYTES),
+        commit_timeout_ms=None if timeout_ms is None else whole_number("timeout_ms", timeout_ms, 0),
         txn_id=txn,
     )
     if txn is not None:
@@ -152,9 +153,3 @@ def _slices(rows: pa.RecordBatchReader, max_bytes: int) -> Iterator[pa.RecordBat
         step = max(1, batch.num_rows * max_bytes // max(batch.nbytes, 1))
         for start in range(0, batch.num_rows, step):
             yield batch.slice(start, step)
-
-
-def _number(name: str, given: int, least: int) -> int:
-    if not isinstance(given, int) or isinstance(given, bool) or given < least:
-        raise InvalidArgument(f"{name} must be a number from {least} on, not {given!r}")
-    return given
