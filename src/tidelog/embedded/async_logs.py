@@ -18,7 +18,6 @@ from tidelog.embedded.async_transaction import AsyncTransaction
 from tidelog.embedded.async_twins import Twin, twin
 from tidelog.embedded.doors import open_logs
 from tidelog.embedded.group_reader import LOOK_AGAIN_MS, ROUND_RECORDS, GroupMember
-from tidelog.embedded.group_source import OwnLogs
 from tidelog.embedded.joined_logs import JoinedLogs, join_logs
 from tidelog.embedded.logs import Logs, writer_of_call
 from tidelog.embedded.read_only_logs import ReadOnlyLogs
@@ -60,6 +59,7 @@ if TYPE_CHECKING:
 
 
 L = TypeVar("L", bound=Logs | ReadOnlyLogs)
+W = TypeVar("W", bound=Logs | JoinedLogs)
 F = TypeVar("F", bound=ReadOnlyLogs)
 
 
@@ -120,7 +120,46 @@ class _AsyncReads(Twin[L]):
         return in_chunks(_generated(read), _size)
 
 
-class AsyncLogs(_AsyncReads[Logs]):
+class _AsyncWrites(_AsyncReads[W]):
+    """What tasks do with logs that they write, of their own process or of another one."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
+    ) -> None:
+        await in_thread(partial(self.logs.__exit__, kind, error, trace))
+
+    @asynccontextmanager
+    async def transaction(
+        self, txn: str | None = None, path: str | None = None, *, codec: Codec | str = Codec.NONE
+    ) -> AsyncIterator[AsyncTransaction]:
+        """Begin a transaction: records for several topics, all of them once or none."""
+        begin = partial(self.logs.transaction, txn, path, codec=codec)
+        async with AsyncTransaction(await in_thread(begin, undo=Transaction.abort)) as opened:
+            yield opened
+
+    @asynccontextmanager
+    async def reader(
+        self,
+        *topics: str,
+        group: str,
+        partitions: Collection[int] | None = None,
+        start: str = "earliest",
+        isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
+    ) -> AsyncIterator[AsyncGroupReader]:
+        """Open a reader of topics that continues where its group has committed."""
+        join = partial(AsyncGroupReader, self.logs.group_source(), topics, group)
+        join = partial(join, partitions=partitions, start=start, isolation=isolation)
+        opened = await in_thread(join, undo=AsyncGroupReader.close)
+        try:
+            yield opened
+        finally:
+            await in_thread(opened.close)
+
+
+class AsyncLogs(_AsyncWrites[Logs]):
     """The topics of an open ``Logs``, for tasks of an event loop.
 
     Arguments and errors are those of the methods of ``Logs`` with the same names. ``logs`` offers
@@ -131,15 +170,16 @@ class AsyncLogs(_AsyncReads[Logs]):
 
     ``tidelog.open_async`` opens and closes the logs, too. A loop over ``read`` or ``follow`` that
     may end early belongs into ``contextlib.aclosing``, as for any asynchronous generator.
+
+    >>> async def main() -> int:
+    ...     async with tidelog.open_async("data") as logs:
+    ...         await logs.create_topic("orders", exist_ok=True)
+    ...         async with logs.transaction("order-7") as txn:
+    ...             await txn.append("orders", b"7 eggs")
+    ...         return txn.committed.total
+    >>> asyncio.run(main())
+    1
     """
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
-    ) -> None:
-        await in_thread(partial(self.logs.__exit__, kind, error, trace))
 
     # Topics
 
@@ -162,26 +202,6 @@ class AsyncLogs(_AsyncReads[Logs]):
     append = twin(Logs.append)
     commit_transaction = twin(Logs.commit_transaction)
     flush = twin(Logs.flush)
-
-    @asynccontextmanager
-    async def transaction(
-        self, txn: str | None = None, path: str | None = None, *, codec: Codec | str = Codec.NONE
-    ) -> AsyncIterator[AsyncTransaction]:
-        """Begin a transaction: records for several topics, all of them once or none.
-
-        >>> async def main() -> int:
-        ...     async with tidelog.open_async("data") as logs:
-        ...         await logs.create_topic("orders", exist_ok=True)
-        ...         async with logs.transaction("order-7") as txn:
-        ...             await txn.append("orders", b"7 eggs")
-        ...         return txn.committed.total
-        >>> asyncio.run(main())
-        1
-        """
-        begin = partial(self.logs.transaction, txn, path, codec=codec)
-        opened = AsyncTransaction(await in_thread(begin, undo=Transaction.abort))
-        async with opened:
-            yield opened
 
     async def append_all(
         self,
@@ -233,22 +253,6 @@ class AsyncLogs(_AsyncReads[Logs]):
                 if left_ms <= 0:
                     return
                 await bell.wait(seen, left_ms)
-
-    @asynccontextmanager
-    async def reader(
-        self,
-        *topics: str,
-        group: str,
-        partitions: Collection[int] | None = None,
-        start: str = "earliest",
-        isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
-    ) -> AsyncIterator[AsyncGroupReader]:
-        """Open a reader of topics that continues where its group has committed."""
-        source = OwnLogs(self.logs.manager, self.logs.groups)
-        join = partial(AsyncGroupReader, source, topics, group)
-        join = partial(join, partitions=partitions, start=start, isolation=isolation)
-        async with _opened_reader(join) as opened:
-            yield opened
 
     close = twin(Logs.close)
 
@@ -387,7 +391,7 @@ async def join_logs_async(
         yield logs
 
 
-class AsyncJoinedLogs(_AsyncReadsOfFiles[JoinedLogs]):
+class AsyncJoinedLogs(_AsyncWrites[JoinedLogs], _AsyncReadsOfFiles[JoinedLogs]):
     """The topics of a ``JoinedLogs``, for tasks of an event loop.
 
     Arguments and errors are those of the methods of ``JoinedLogs`` with the same names. ``logs``
@@ -397,12 +401,6 @@ class AsyncJoinedLogs(_AsyncReadsOfFiles[JoinedLogs]):
 
     ``tidelog.join_async`` joins and closes.
     """
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await in_thread(self.logs.close)
 
     create_topic = twin(JoinedLogs.create_topic)
     create_partitions = twin(JoinedLogs.create_partitions)
@@ -421,41 +419,6 @@ class AsyncJoinedLogs(_AsyncReadsOfFiles[JoinedLogs]):
     ) -> int:
         """Append records in batches, as ``AsyncLogs.append_all``; return how many."""
         return await _append_all(partial(self.logs.writer, topic, codec=codec), records)
-
-    @asynccontextmanager
-    async def transaction(
-        self, txn: str | None = None, path: str | None = None, *, codec: Codec | str = Codec.NONE
-    ) -> AsyncIterator[AsyncTransaction]:
-        """Begin a transaction: records for several topics, all of them once or none."""
-        begin = partial(self.logs.transaction, txn, path, codec=codec)
-        async with AsyncTransaction(await in_thread(begin, undo=Transaction.abort)) as opened:
-            yield opened
-
-    @asynccontextmanager
-    async def reader(
-        self,
-        *topics: str,
-        group: str,
-        partitions: Collection[int] | None = None,
-        start: str = "earliest",
-        isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
-    ) -> AsyncIterator[AsyncGroupReader]:
-        """Open a reader of topics that continues where its group has committed."""
-        join = partial(AsyncGroupReader, self.logs.group_source(), topics, group)
-        join = partial(join, partitions=partitions, start=start, isolation=isolation)
-        async with _opened_reader(join) as opened:
-            yield opened
-
-
-@asynccontextmanager
-async def _opened_reader(
-    join: Callable[[], AsyncGroupReader],
-) -> AsyncIterator[AsyncGroupReader]:
-    opened = await in_thread(join, undo=AsyncGroupReader.close)
-    try:
-        yield opened
-    finally:
-        await in_thread(opened.close)
 
 
 async def _append_all(

@@ -17,6 +17,7 @@ from tidelog.config.sources import broker_config, from_keywords, from_mapping
 from tidelog.datadir.broker_properties import read_broker_properties
 from tidelog.datadir.effective_config import NO_SETTINGS
 from tidelog.datadir.partition_directories import is_partition_directory
+from tidelog.embedded.drawings import drawing
 from tidelog.embedded.lock_wait import check_wait, wait_here
 from tidelog.embedded.logs import Door, Logs
 from tidelog.embedded.read_only_logs import ReadOnlyLogs
@@ -105,8 +106,8 @@ def open_logs(
     paths = [absolute_path(one) for one in (path, *more)]
     check_no_files(files, paths)
     broker = broker_config({**from_mapping(config), **from_keywords(settings)}, paths)
-    if server_properties is not None:
-        properties = read_broker_properties(SYSTEM_FILES, os.fspath(server_properties))
+    properties = _properties_in(server_properties)
+    if properties is not None:
         broker = broker.with_server_properties(properties)
     start = partial(start_logs, broker, overrides=from_mapping(overrides), clock=clock, files=files)
     check_wait(wait_ms)
@@ -276,9 +277,7 @@ def open_source(
     allow_partial: bool = False,
 ) -> ReadOnlyDirectory:
     """Open the source of a mirror; arguments and errors as ``mirror_directory``."""
-    given = None
-    if server_properties is not None:
-        given = read_broker_properties(SYSTEM_FILES, os.fspath(server_properties))
+    given = _properties_in(server_properties)
     accept = None if allow_partial else BY_ARGUMENT
     return ReadOnlyDirectory(
         *absolute_places(source), fs=SYSTEM_FILES, server_properties=given, accept=accept
@@ -328,14 +327,8 @@ def open_log_read_only(path: str | os.PathLike[str]) -> ReadOnlyLog:
     """
     place = absolute_place(path)
     log = open_read_only(place, fs=SYSTEM_FILES)
-
-    def drawing() -> str:
-        from tidelog.explain.pictures.notebook import logs_html  # noqa: PLC0415 - few draw
-
-        above = partial(readonly_directory, os.path.dirname(place), fs=SYSTEM_FILES, accept=None)
-        return logs_html(log, above, log.topic, log.partition)
-
-    return log.drawn_by(drawing)
+    above = partial(readonly_directory, os.path.dirname(place), fs=SYSTEM_FILES, accept=None)
+    return log.drawn_by(drawing(log, above, log.topic, log.partition))
 
 
 def open_directory_read_only(
@@ -374,14 +367,16 @@ def open_directory_read_only(
             raise InvalidArgument(
                 f"{data_dir} is the directory of one partition: use open_read_only"
             )
-    properties = None
-    if server_properties is not None:
-        properties = read_broker_properties(SYSTEM_FILES, os.fspath(server_properties))
     return ReadOnlyLogs(
         *paths,
         fs=SYSTEM_FILES,
         clock=SYSTEM_CLOCK,
         wait_ms=sleep_ms,
-        server_properties=properties,
+        server_properties=_properties_in(server_properties),
         accept=None if allow_partial else BY_ARGUMENT,
     )
+
+
+def _properties_in(path: str | os.PathLike[str] | None) -> dict[str, str] | None:
+    """Return what a broker's ``server.properties`` sets; None without a file."""
+    return None if path is None else read_broker_properties(SYSTEM_FILES, os.fspath(path))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, overload
 from tidelog.codec.compression import Codec
 from tidelog.codec.one_line import Told
 from tidelog.config.sources import from_keywords, from_mapping
+from tidelog.embedded.drawings import drawing
 from tidelog.embedded.group_reader import GroupReader
 from tidelog.embedded.group_source import OwnLogs
 from tidelog.embedded.topic_reads import (
@@ -129,9 +130,7 @@ class Logs(OfOneProcess, Told):
         return self.manager.told()
 
     def _repr_html_(self) -> str:
-        from tidelog.explain.pictures.notebook import logs_html  # noqa: PLC0415 - few draw
-
-        return logs_html(self, self._look)
+        return drawing(self, self._look)()
 
     def picture(self, topic: str, partition: int | None = None) -> LogDrawing:
         """Return a drawing of a topic's logs, or of one, which a notebook shows.
@@ -175,13 +174,7 @@ class Logs(OfOneProcess, Told):
 
     def _shown(self, topic: Topic) -> Topic:
         """Return the topic as a notebook shows it, with its logs."""
-
-        def drawing() -> str:
-            from tidelog.explain.pictures.notebook import logs_html  # noqa: PLC0415 - few draw
-
-            return logs_html(topic, self._look, topic.name)
-
-        return copy(topic).drawn_by(drawing)
+        return copy(topic).drawn_by(drawing(topic, self._look, topic.name))
 
     def config_of(self, topic: str) -> LogConfig:
         """Return the settings in force for a topic."""
@@ -611,10 +604,14 @@ class Logs(OfOneProcess, Told):
             UnknownTopicOrPartition: there is no such topic, or it lacks one of ``partitions``.
             InvalidArgument: another reader of the group reads the same, or an argument is invalid.
         """
-        source = OwnLogs(self.manager, self.groups)
+        source = self.group_source()
         return GroupReader(
             source, topics, group, partitions=partitions, start=start, isolation=isolation
         )
+
+    def group_source(self) -> OwnLogs:
+        """Return what a reader of a group reads from."""
+        return OwnLogs(self.manager, self.groups)
 
     def group_positions(self) -> dict[str, dict[TopicPartition, Position]]:
         """Return the committed positions of all consumer groups, those of Kafka's among them."""

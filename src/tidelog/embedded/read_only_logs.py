@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, overload
 
 from tidelog.codec.one_line import Told
+from tidelog.embedded.drawings import drawing
 from tidelog.embedded.topic_reads import (
     ReadOnlyTopicFollower,
     all_consumed,
@@ -80,9 +81,7 @@ class ReadOnlyLogs(Told):
         return ", ".join(map(repr, self.paths))
 
     def _repr_html_(self) -> str:
-        from tidelog.explain.pictures.notebook import logs_html  # noqa: PLC0415 - few draw
-
-        return logs_html(self, self._look)
+        return drawing(self, self._look)()
 
     def picture(self, topic: str, partition: int | None = None) -> LogDrawing:
         """Return a drawing of a topic's logs, or of one, which a notebook shows.
@@ -106,13 +105,7 @@ class ReadOnlyLogs(Told):
 
     def _shown(self, topic: ReadOnlyTopic) -> ReadOnlyTopic:
         """Return the topic as a notebook shows it, with its logs."""
-
-        def drawing() -> str:
-            from tidelog.explain.pictures.notebook import logs_html  # noqa: PLC0415 - few draw
-
-            return logs_html(topic, self._look, topic.name)
-
-        return copy(topic).drawn_by(drawing)
+        return copy(topic).drawn_by(drawing(topic, self._look, topic.name))
 
     def open(self, topic: str, partition: int) -> ReadOnlyLog:
         """Open one log as it is now, for batches and for what is not offered here."""
@@ -120,13 +113,7 @@ class ReadOnlyLogs(Told):
         directory = self._look()
         directory.check_present({topic: [partition]}, asks_metadata=False)
         log = directory.open(topic, partition)
-
-        def drawing() -> str:
-            from tidelog.explain.pictures.notebook import logs_html  # noqa: PLC0415 - few draw
-
-            return logs_html(log, self._look, topic, partition)
-
-        return log.drawn_by(drawing)
+        return log.drawn_by(drawing(log, self._look, topic, partition))
 
     @overload
     def offsets(self, topic: str, partition: None = None) -> dict[int, Offsets]: ...

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.staging.staged_run import StagedRun
 
+    PartOfLog = tuple[str, int, int, int]
+
 
 class OffsetsOfLog(NamedTuple):
     """Offsets ``[start_offset, end_offset)`` of a log that was closed: its index may be asked."""
@@ -52,30 +54,13 @@ class MirrorWorkers(Protocol):
     """What divides the work of a mirror among tasks, and runs them."""
 
     def divide(self, ranges: Sequence[OffsetsOfLog]) -> Sequence[Sequence[PartOfLog]]:
-        """Return for each task the parts that it reads; together they are ``ranges``."""
+        """Return for each task the parts that it reads; together they are ``ranges``.
+
+        A part is a topic, the number of a partition, and where it starts and ends, exclusive.
+        """
 
     def run(self, job: MirrorJob) -> Sequence[CopiedParts]:
         """Run all tasks; return their results, of one attempt each."""
-
-
-class PartOfLog(Protocol):
-    """Offsets ``[start_offset, end_offset)`` of a partition."""
-
-    @property
-    def topic(self) -> str:
-        """The topic."""
-
-    @property
-    def partition(self) -> int:
-        """The partition's number."""
-
-    @property
-    def start_offset(self) -> int:
-        """Inclusive."""
-
-    @property
-    def end_offset(self) -> int:
-        """Exclusive."""
 
 
 class MirrorPart(NamedTuple):
@@ -189,12 +174,10 @@ def _tasks(
         with opened(source, each) as log:
             to_read.append(OffsetsOfLog(log, each.start_offset, each.end_offset))
     by_key = {(each.topic, each.partition): each for each in ranges}
-
-    def part_of(part: PartOfLog) -> MirrorPart:
-        whole = by_key[part.topic, part.partition]
-        return MirrorPart(whole, part.start_offset, part.end_offset)
-
-    return tuple(tuple(map(part_of, task)) for task in workers.divide(to_read))
+    return tuple(
+        tuple(MirrorPart(by_key[topic, number], start, end) for topic, number, start, end in task)
+        for task in workers.divide(to_read)
+    )
 
 
 def _staged(ranges: Sequence[MirrorRange], tasks: Sequence[CopiedParts]) -> StagedRanges:

@@ -16,6 +16,7 @@ TWINS = {
     tidelog.GroupReader: tidelog.AsyncGroupReader,
 }
 NOT_FOR_USERS: dict[type, set[str]] = {
+    tidelog.Logs: {"group_source"},
     tidelog.JoinedLogs: {"listed_topic", "visible_records", "start_of", "end_of", "group_source"},
     tidelog.Transaction: {
         "add_positions",

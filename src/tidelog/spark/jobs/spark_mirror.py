@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from tidelog.embedded.spread_mirror import CopiedParts, MirrorJob, OffsetsOfLog
     from tidelog.env.paths import Paths
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
-    from tidelog.spark.read.read_plan import Task
 
 
 def mirror(
@@ -94,10 +93,11 @@ class SparkMirrorWorkers:
             source.paths, everything, max_split_bytes=max_split_bytes
         )
 
-    def divide(self, ranges: Sequence[OffsetsOfLog]) -> list[Task]:
+    def divide(self, ranges: Sequence[OffsetsOfLog]) -> list[list[tuple[str, int, int, int]]]:
         """Return tasks of about equal size, for all cores."""
         to_read = [LogRange(each.log, None, each.start_offset, each.end_offset) for each in ranges]
-        return make_tasks(to_read, self._options, default_parallelism())
+        tasks = make_tasks(to_read, self._options, default_parallelism())
+        return [[part[:4] for part in task] for task in tasks]
 
     def run(self, job: MirrorJob) -> list[CopiedParts]:
         """Run all tasks; errors are Spark's."""
