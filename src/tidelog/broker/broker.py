@@ -10,7 +10,7 @@ from tidelog.broker.data.appends import Appends
 from tidelog.broker.data.arrivals import Arrivals
 from tidelog.broker.data.fetch import Fetch
 from tidelog.broker.data.flushes import Flushes
-from tidelog.broker.data.list_offsets import ListOffsets, OffsetForLeaderEpoch
+from tidelog.broker.data.list_offsets import OffsetQueries
 from tidelog.broker.data.produce import Produce
 from tidelog.broker.dispatch import Dispatcher
 from tidelog.broker.groups.classic_group import GroupState
@@ -87,12 +87,13 @@ class Broker:
     def _data(self) -> dict[str, Handler]:
         manager = self._manager
         fetch = Fetch(manager, self._names, self._arrivals, self._config.fetch_max_bytes)
+        offsets = OffsetQueries(manager)
         produce = Produce(manager, self._appends, self._flushes, self._verification)
         return {
             "Produce": produce.handle,
             "Fetch": fetch.handle,
-            "ListOffsets": ListOffsets(manager).handle,
-            "OffsetForLeaderEpoch": OffsetForLeaderEpoch(manager).handle,
+            "ListOffsets": offsets.list_offsets,
+            "OffsetForLeaderEpoch": offsets.epoch_ends,
             "SaslHandshake": SaslHandshake(manager.machine.clock).handle,
         }
 
@@ -175,7 +176,7 @@ class Broker:
 
     async def start(self) -> None:
         """Take up the groups that were written down; until then their members try again."""
-        await self._coordinator.load()
+        await self._coordinator.shards.load()
         await self._transactions.load()
         self._expire_later()
 

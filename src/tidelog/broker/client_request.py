@@ -66,6 +66,11 @@ MANY: Final = 1000
 """Partitions, of which an answer is made in some milliseconds; one about more is ``OnThread``."""
 
 
+def at_once_or_not(make: Callable[[], dict[str, Any]], *, takes_long: bool) -> Answer:
+    """Return the answer that ``make`` makes, or leave it to a thread if that takes long."""
+    return OnThread(make) if takes_long else make()
+
+
 Answer: TypeAlias = (
     "dict[str, Any] | Later | OnThread | Coroutine[Any, Any, dict[str, Any] | None] | None"
 )

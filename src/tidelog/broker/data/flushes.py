@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+from tidelog.config.serve_config import FlushPolicy
 from tidelog.env.event_loop import OwnThreads, in_thread
 
 if TYPE_CHECKING:
-    from tidelog.config.serve_config import FlushPolicy
     from tidelog.manager.partition import Partition
 
 _THREADS: Final = 4
@@ -38,6 +38,11 @@ class Flushes:
         waiter = asyncio.get_running_loop().create_future()
         running.waiting.append((end_offset, waiter))
         await waiter
+
+    async def wait_if_wanted(self, partition: Partition, end_offset: int) -> None:
+        """Wait as ``wait``, if acknowledgements promise it at all."""
+        if self.policy is not FlushPolicy.NONE:
+            await self.wait(partition, end_offset)
 
     async def _run(self, running: _LogFlushes) -> None:
         try:

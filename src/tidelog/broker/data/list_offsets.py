@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.broker.client_request import MANY, OnThread
+from tidelog.broker.client_request import MANY, at_once_or_not
 from tidelog.broker.data.fetch import ISOLATIONS, check_epoch
 from tidelog.broker.partitions import partition_at_once
 from tidelog.error_codes import ErrorCode
@@ -21,21 +22,20 @@ if TYPE_CHECKING:
 _UNKNOWN: Final = -1
 
 
-class ListOffsets:
-    """Finds offsets for times and for the ends of logs."""
+class OffsetQueries:
+    """Finds offsets for times, for the ends of logs, and where leader epochs end."""
 
     def __init__(self, manager: LogManager) -> None:
         self._manager = manager
 
-    def handle(self, request: Request) -> Answer:
-        """Answer at once, or on a thread where a time is looked up in the files."""
+    def list_offsets(self, request: Request) -> Answer:
+        """ListOffsets; on a thread where a time is looked up in the files."""
         times = [
             one["timestamp"] for topic in request.values["topics"] for one in topic["partitions"]
         ]
         are_ends = all(time in {OffsetTarget.LATEST, OffsetTarget.EARLIEST} for time in times)
-        if are_ends and len(times) <= MANY:
-            return self._find(request)
-        return OnThread(lambda: self._find(request))
+        is_long = not are_ends or len(times) > MANY
+        return at_once_or_not(partial(self._find, request), takes_long=is_long)
 
     def _find(self, request: Request) -> dict[str, Any]:
         isolation = ISOLATIONS[request.values["isolationLevel"] == 1]
@@ -90,33 +90,23 @@ class ListOffsets:
         is_start = target == OffsetTarget.EARLIEST_LOCAL
         return found if found is None or found.offset < end or is_start else None
 
+    def epoch_ends(self, request: Request) -> Answer:
+        """OffsetForLeaderEpoch, of clients that look for a truncation."""
+        count = sum(len(topic["partitions"]) for topic in request.values["topics"])
+        return at_once_or_not(partial(self._find_ends, request), takes_long=count > MANY)
 
-class OffsetForLeaderEpoch:
-    """Finds where leader epochs end, for clients that look for a truncation."""
-
-    def __init__(self, manager: LogManager) -> None:
-        self._manager = manager
-
-    def handle(self, request: Request) -> Answer:
-        """Answer at once, or on a thread about many partitions."""
-        if sum(len(topic["partitions"]) for topic in request.values["topics"]) > MANY:
-            return OnThread(lambda: self._find(request))
-        return self._find(request)
-
-    def _find(self, request: Request) -> dict[str, Any]:
+    def _find_ends(self, request: Request) -> dict[str, Any]:
         return {
             "topics": [
                 {
                     "topic": topic["topic"],
-                    "partitions": [
-                        self._partition(topic["topic"], one) for one in topic["partitions"]
-                    ],
+                    "partitions": [self._end(topic["topic"], one) for one in topic["partitions"]],
                 }
                 for topic in request.values["topics"]
             ]
         }
 
-    def _partition(self, topic: str, given: dict[str, Any]) -> dict[str, Any]:
+    def _end(self, topic: str, given: dict[str, Any]) -> dict[str, Any]:
         answer = {"partition": given["partition"], "errorCode": int(ErrorCode.NONE)}
         try:
             partition = partition_at_once(self._manager, topic, given["partition"])

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from tidelog.log.append_info import AppendInfo
     from tidelog.manager.consumer_groups import Groups
     from tidelog.manager.log_manager import LogManager
-    from tidelog.manager.partition import Partition
 
     _Taken = AppendInfo | asyncio.Task[AppendInfo] | None
 
@@ -89,32 +88,17 @@ class CommittedOffsets:
             info = self._appends.call(home, partial(home.append_records, records))
         except KafkaError as error:
             return {"topics": each_partition(values["topics"], code_for_client(error))}
-        if isinstance(info, asyncio.Task):  # later requests of the connection wait, too
-            return self._appended(home, info, values["topics"], answer)
-        if self._flushes.policy is FlushPolicy.NONE:
+        if self._flushes.policy is FlushPolicy.NONE and not isinstance(info, asyncio.Task):
             return answer
-        return Later(self._flushed(home, info.last_offset + 1, values["topics"], answer))
+        kept = self._kept(group, info, values["topics"], answer)
+        # Before it is appended, later requests of the connection wait, too.
+        return kept if isinstance(info, asyncio.Task) else Later(kept)
 
-    async def _appended(
-        self,
-        home: Partition,
-        waiting: asyncio.Task[AppendInfo],
-        topics: list[dict[str, Any]],
-        answer: dict[str, Any],
+    async def _kept(
+        self, group: str, taken: _Taken, topics: list[dict[str, Any]], answer: dict[str, Any]
     ) -> dict[str, Any]:
         try:
-            info = await waiting
-        except KafkaError as error:
-            return {"topics": each_partition(topics, code_for_client(error))}
-        if self._flushes.policy is FlushPolicy.NONE:
-            return answer
-        return await self._flushed(home, info.last_offset + 1, topics, answer)
-
-    async def _flushed(
-        self, home: Partition, end: int, topics: list[dict[str, Any]], answer: dict[str, Any]
-    ) -> dict[str, Any]:
-        try:
-            await self._flushes.wait(home, end)
+            await self.durable(group, taken)
         except KafkaError as error:
             return {"topics": each_partition(topics, code_for_client(error))}
         return answer
@@ -266,15 +250,15 @@ class CommittedOffsets:
         return {"topics": each_partition(topics, ErrorCode.NONE)}
 
     async def durable(self, group: str, *taken: _Taken) -> None:
-        """Wait until what takes a group's positions back, or the group, is as durable as commits.
+        """Wait until a group's positions, or what takes them or the group back, are durable.
 
         Else a power cut would bring back what a client takes for gone.
         """
         await asyncio.gather(*(one for one in taken if isinstance(one, asyncio.Task)))
         infos = [one.result() if isinstance(one, asyncio.Task) else one for one in taken]
         ends = [info.last_offset + 1 for info in infos if info is not None]
-        if ends and self._flushes.policy is not FlushPolicy.NONE:
-            await self._flushes.wait(home_of_group(self._manager, group), max(ends))
+        if ends:
+            await self._flushes.wait_if_wanted(home_of_group(self._manager, group), max(ends))
 
     # Expiry
 

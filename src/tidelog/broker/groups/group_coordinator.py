@@ -75,10 +75,6 @@ class GroupCoordinator:
 
     # Life
 
-    async def load(self) -> None:
-        """Take up the groups that were written down; until then their members try again."""
-        await self.shards.load()
-
     async def _take_up(self, number: int) -> None:
         # What was committed is read here, too: on the event loop the first who asks would hold up
         # all others for as long as that takes.

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.broker.allowed_operations import OF_CLUSTER, OF_TOPIC
-from tidelog.broker.client_request import MANY, OnThread
+from tidelog.broker.client_request import MANY, at_once_or_not
 from tidelog.broker.partitions import partition_at_once
 from tidelog.codec.uuid_text import ZERO_ID
 from tidelog.datadir.catalogue import INTERNAL_SETTINGS, METADATA_TOPIC
@@ -64,9 +64,8 @@ class Cluster:
         missing = self._missing(request, wanted)
         if missing and self._create is not None:
             return self._create_first(request, wanted, missing)
-        if self._count(wanted) > MANY:
-            return OnThread(lambda: self._answer(request, wanted, {}))
-        return self._answer(request, wanted, {})
+        is_long = self._count(wanted) > MANY
+        return at_once_or_not(partial(self._answer, request, wanted, {}), takes_long=is_long)
 
     def _count(self, wanted: list[tuple[UUID, str | None]] | None) -> int:
         """Return about how many partitions the answer names; a topic by its id counts as one."""

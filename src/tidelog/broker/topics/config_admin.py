@@ -10,11 +10,11 @@ from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.broker.client_request import OnThread, Refusal, refused
+from tidelog.broker.client_request import Refusal, at_once_or_not, refused
+from tidelog.broker.topics.each_part import answer_each
 from tidelog.broker.topics.shown_settings import shown_broker_settings, shown_settings
 from tidelog.config.log_config import LogConfig
 from tidelog.config.option import options_of
-from tidelog.env.event_loop import in_thread
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaError
 from tidelog.manager.topics.topic_checks import altered_config
@@ -58,9 +58,8 @@ class ConfigAdmin:
 
     def describe(self, request: Request) -> Answer:
         """DescribeConfigs."""
-        if len(request.values["resources"]) > _MANY_RESOURCES:
-            return OnThread(lambda: self._describe_all(request))
-        return self._describe_all(request)
+        is_long = len(request.values["resources"]) > _MANY_RESOURCES
+        return at_once_or_not(partial(self._describe_all, request), takes_long=is_long)
 
     def _describe_all(self, request: Request) -> dict[str, Any]:
         values = request.values
@@ -72,7 +71,7 @@ class ConfigAdmin:
         return {"results": [self._describe(parts, one) for one in values["resources"]]}
 
     def _describe(self, parts: _Parts, given: dict[str, Any]) -> dict[str, Any]:
-        answer = {"resourceType": given["resourceType"], "resourceName": given["resourceName"]}
+        answer = _head(given)
         try:
             shown = self._shown(given)
         except KafkaError as error:
@@ -124,28 +123,20 @@ class ConfigAdmin:
     async def _each(
         self, request: Request, changes: Callable[[dict[str, Any]], tuple[dict[str, str], set[str]]]
     ) -> dict[str, Any]:
-        is_trial = request.values["validateOnly"]
-        responses = []
-        for given in request.values["resources"]:
-            answer = {"resourceType": given["resourceType"], "resourceName": given["resourceName"]}
-            try:
-                await in_thread(partial(self._change, given, changes, is_trial=is_trial))
-            except KafkaError as error:
-                answer |= refused(error)
-            responses.append(answer)
-        return {"responses": responses}
+        change = partial(self._change, changes, is_trial=request.values["validateOnly"])
+        return {"responses": await answer_each(request.values["resources"], _head, change)}
 
     def _change(
         self,
-        given: dict[str, Any],
         changes: Callable[[dict[str, Any]], tuple[dict[str, str], set[str]]],
+        given: dict[str, Any],
         *,
         is_trial: bool,
-    ) -> None:
+    ) -> dict[str, Any]:
         if given["resourceType"] == _BROKER:
             self._check_broker(given)
             _check_deletes(given["configs"])
-            return
+            return {}
         if given["resourceType"] != _TOPIC:
             raise _unknown_kind(given)
         name = given["resourceName"]
@@ -155,6 +146,7 @@ class ConfigAdmin:
             altered_config(self._manager.topic(name), settings, unset, defaults=defaults)
         else:
             self._manager.alter_topic(name, settings, unset)
+        return {}
 
     def _replacement(self, given: dict[str, Any]) -> tuple[dict[str, str], set[str]]:
         settings = {}
@@ -221,6 +213,10 @@ class _Parts:
             # The setting is kept with it: else another one could get its id.
             known = self._found[id(shown)] = shown, part
         return known[1]
+
+
+def _head(given: dict[str, Any]) -> dict[str, Any]:
+    return {"resourceType": given["resourceType"], "resourceName": given["resourceName"]}
 
 
 def _check_deletes(configs: Iterable[dict[str, Any]]) -> None:

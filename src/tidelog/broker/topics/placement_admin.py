@@ -40,11 +40,8 @@ class PlacementAdmin:
             wanted = {(one["topic"], number) for one in topics for number in one["partitions"]}
         return {"results": [_shown(one, wanted) for one in found.values()]}
 
-    def alter(self, request: Request) -> Answer:
+    async def alter(self, request: Request) -> dict[str, Any]:
         """AlterReplicaLogDirs: moves begin, and continue after the answer."""
-        return self._alter(request)
-
-    async def _alter(self, request: Request) -> dict[str, Any]:
         moves = {
             (topic["name"], number): given["path"]
             for given in request.values["dirs"]

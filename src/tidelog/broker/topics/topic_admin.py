@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.broker.client_request import Refusal, refused
+from tidelog.broker.topics.each_part import answer_each
 from tidelog.broker.topics.shown_settings import shown_settings
 from tidelog.codec.uuid_text import ZERO_ID
 from tidelog.datadir.catalogue import INTERNAL_SETTINGS
@@ -22,9 +23,7 @@ from tidelog.manager.topics.topic_checks import check_topic
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tidelog.broker.client_request import Answer, Request
+    from tidelog.broker.client_request import Request
     from tidelog.broker.node import Node
     from tidelog.broker.topics.topic_names import TopicNames
     from tidelog.manager.log_manager import LogManager
@@ -51,9 +50,10 @@ class TopicAdmin:
 
     # CreateTopics
 
-    def create(self, request: Request) -> Answer:
+    async def create(self, request: Request) -> dict[str, Any]:
         """CreateTopics; each topic succeeds or fails by itself."""
-        return self._each(request, "topics", "topics", self._create)
+        work = partial(self._create, request)
+        return {"topics": await answer_each(request.values["topics"], _head, work)}
 
     def _create(self, request: Request, given: dict[str, Any]) -> dict[str, Any]:
         name = given["name"]
@@ -132,9 +132,10 @@ class TopicAdmin:
 
     # CreatePartitions
 
-    def add_partitions(self, request: Request) -> Answer:
+    async def add_partitions(self, request: Request) -> dict[str, Any]:
         """CreatePartitions; each topic succeeds or fails by itself."""
-        return self._each(request, "topics", "results", self._add_partitions)
+        work = partial(self._add_partitions, request)
+        return {"results": await answer_each(request.values["topics"], _head, work)}
 
     def _add_partitions(self, request: Request, given: dict[str, Any]) -> dict[str, Any]:
         name, count = given["name"], given["count"]
@@ -191,23 +192,9 @@ class TopicAdmin:
             return {"partitionIndex": number, "lowWatermark": done.log_start_offset}
         return {"partitionIndex": number, "lowWatermark": -1, "errorCode": int(code)}
 
-    async def _each(
-        self,
-        request: Request,
-        asked: str,
-        answered: str,
-        work: Callable[[Request, dict[str, Any]], dict[str, Any]],
-    ) -> dict[str, Any]:
-        """Answer each topic of a request with what ``work`` returns, or with its error."""
-        answers = []
-        for given in request.values[asked]:
-            answer = {"name": given["name"]}
-            try:
-                answer |= await in_thread(partial(work, request, given))
-            except KafkaError as error:
-                answer |= refused(error)
-            answers.append(answer)
-        return {answered: answers}
+
+def _head(given: dict[str, Any]) -> dict[str, Any]:
+    return {"name": given["name"]}
 
 
 def _settings(configs: list[dict[str, Any]]) -> dict[str, str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -48,7 +49,7 @@ from tidelog.records.control import build_marker
 from tidelog.records.validation.append_origin import AppendOrigin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Mapping
+    from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 
     from tidelog.broker.data.appends import Appends
     from tidelog.broker.data.flushes import Flushes
@@ -182,9 +183,7 @@ class TransactionCoordinator:
         return home, info.last_offset + 1
 
     async def _write_durably(self, changed: Transaction) -> None:
-        place = await self._write(changed)
-        if self._flushes.policy is not FlushPolicy.NONE:
-            await self._flushes.wait(*place)
+        await self._flushes.wait_if_wanted(*await self._write(changed))
 
     # Producers
 
@@ -262,10 +261,16 @@ class TransactionCoordinator:
             raise Refusal(ErrorCode.CONCURRENT_TRANSACTIONS)
         return ended
 
-    def _alone(self, transactional_id: str) -> _Alone:
+    @contextmanager
+    def _alone(self, transactional_id: str) -> Iterator[None]:
+        """Keep other requests about an id out; refuse this one where another is at work."""
         if transactional_id in self._busy:
             raise Refusal(ErrorCode.CONCURRENT_TRANSACTIONS)
-        return _Alone(self._busy, transactional_id)
+        self._busy.add(transactional_id)
+        try:
+            yield
+        finally:
+            self._busy.discard(transactional_id)
 
     # Partitions
 
@@ -573,20 +578,6 @@ class TransactionCoordinator:
                 for known in found
             ],
         }
-
-
-class _Alone:
-    """Keeps other requests about an id out, in the body of a ``with``."""
-
-    def __init__(self, busy: set[str], name: str) -> None:
-        self._busy = busy
-        self._name = name
-
-    def __enter__(self) -> None:
-        self._busy.add(self._name)
-
-    def __exit__(self, *_: object) -> None:
-        self._busy.discard(self._name)
 
 
 def _is_repeat(known: Transaction, producer_id: int, epoch: int) -> bool:

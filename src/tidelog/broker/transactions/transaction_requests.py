@@ -10,7 +10,6 @@ from tidelog.broker.client_request import Refusal, refused
 from tidelog.broker.groups.committed_offsets import each_partition
 from tidelog.broker.partitions import partition_at_once
 from tidelog.broker.shards import code_for_client
-from tidelog.config.serve_config import FlushPolicy
 from tidelog.env.event_loop import to_the_end
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaError
@@ -178,8 +177,7 @@ class TransactionRequests:
             # Who takes the partitions over meanwhile would begin where the group was before.
             with self._offsets.arriving(group, positions):
                 info = await self._appends.run(home, append)
-            if self._flushes.policy is not FlushPolicy.NONE:
-                await self._flushes.wait(home, info.last_offset + 1)
+            await self._flushes.wait_if_wanted(home, info.last_offset + 1)
         except KafkaError as error:
             _log.info("positions-refused group=%s reason=%s", group, error)
             return {"topics": each_partition(values["topics"], code_for_client(error))}
