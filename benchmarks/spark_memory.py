@@ -20,7 +20,7 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from tidelog.spark.source import COLUMNS_DDL, LogSource
+from tidelog.spark.record_columns import LogSource, columns_ddl
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -140,7 +140,7 @@ class MemorySource(DataSource):
 
     def schema(self) -> str:
         """Return the log's columns."""
-        return COLUMNS_DDL
+        return columns_ddl(has_headers=False)
 
     def reader(self, schema: StructType) -> MemoryReader:  # noqa: ARG002 - Spark's signature
         """Return the reader."""

@@ -17,20 +17,12 @@ from __future__ import annotations
 
 import json
 import zlib
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql.types import StructField, StructType
 
 from tidelog.errors import InvalidArgument
+from tidelog.spark.record_columns import RECORD_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,22 +48,10 @@ UNCHANGED_COLUMNS: Final = (
     " 'topic', topic 'topic') LOCATION '/path/to/data', then INSERT INTO t"
 )
 
-_HEADER: Final = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
-_TYPES: Final[dict[str, Any]] = {
-    "key": BinaryType(),
-    "value": BinaryType(),
-    "topic": StringType(),
-    "partition": IntegerType(),
-    "offset": LongType(),
-    "timestamp": TimestampType(),
-    "timestampType": IntegerType(),
-    "headers": ArrayType(_HEADER),
-}
-
 
 def columns_with_options(options: Mapping[str, str], *, has_headers: bool) -> StructType:
     """Return the source's schema, with ``options`` in the metadata of the column ``topic``."""
-    fields = [StructField(name, data_type) for name, data_type in _TYPES.items()]
+    fields = [StructField(one.name, one.dataType) for one in RECORD_COLUMNS.fields]
     columns = StructType(fields if has_headers else fields[:-1])
     text = json.dumps(dict(options))
     length = _LENGTHS[zlib.crc32(text.encode()) % len(_LENGTHS)]

@@ -23,6 +23,7 @@ from tidelog.spark.options.source_options import (
     without,
 )
 from tidelog.spark.plain_errors import plain_errors
+from tidelog.spark.record_columns import columns_ddl
 from tidelog.spark.releases import check_limits, has_limits, spark_release
 
 if TYPE_CHECKING:
@@ -36,15 +37,7 @@ if TYPE_CHECKING:
     from tidelog.spark.write.batch_writer import LogWriter
     from tidelog.spark.write.stream_writer import LogStreamWriter
 
-COLUMNS_DDL: Final = (
-    "key binary, value binary, topic string, partition int, offset bigint, "
-    "timestamp timestamp, timestampType int"
-)
-"""The columns of Spark's own Kafka source."""
-
 PATHS: Final = ("path", "paths")
-
-HEADERS_DDL: Final = "headers array<struct<key: string, value: binary>>"
 
 NO_OPTIONS: Final = (
     "no data directory is named. Spark's catalog keeps no options of a table that was created with"
@@ -85,7 +78,7 @@ class LogSource(DataSource):
             from tidelog.spark.catalog_table import columns_with_options
 
             return columns_with_options(self.options, has_headers=has_headers)
-        return f"{COLUMNS_DDL}, {HEADERS_DDL}" if has_headers else COLUMNS_DDL
+        return columns_ddl(has_headers=has_headers)
 
     @plain_errors()
     def reader(self, schema: StructType) -> LogReader | TableReader:
@@ -149,9 +142,7 @@ class LogSource(DataSource):
         if not self._has_path():
             raise InvalidArgument(NO_PATH_OF_STREAM)
         options = SinkOptions.parse_stream(self.options)
-        if self._is_for_commit:
-            return LogStreamWriter.for_commit(options, self.options)
-        return LogStreamWriter.planned(options, self.options, schema)
+        return LogStreamWriter(options, self.options, None if self._is_for_commit else schema)
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         """Take the state of a copy: Spark plans with a new source, and commits with a copy."""

@@ -135,14 +135,14 @@ def plan_repartition(request: RepartitionRequest, config: Mapping[str, str]) -> 
     )
     policy = DataLossPolicy(fail_on_data_loss=True, hint="")
     found = directories.chosen(options.choice)
-    policy.report_missing(directories.missing(options.choice))
+    policy.report_missing(directories.missing_of(options.choice))
     topic = open_directory_read_only(*request.paths, fs=SYSTEM_FILES).topics[request.topic]
     ranges = []
     for partition in found:
         with directories.open(*partition) as log:
             start, end = bounds(log, options, policy)
             policy.report_holes(log, directories.holes(log, start, end))
-            topic_id = directories.topic_id(*partition)
+            topic_id = directories.topic_id_text(*partition)
             ranges.append(LogRange(log, topic_id, start, end))
     tasks = make_tasks(ranges, options, default_parallelism())
     txn_id = request.txn_id or _txn_of(request, topic)

@@ -5,18 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    IntegerType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql.types import StructType
 
 from tidelog.arrow.writing.stage_rows import stage_rows
 from tidelog.spark.read.batch_reader import OffsetRanges, read_columns, read_task
+from tidelog.spark.record_columns import RECORD_COLUMNS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,15 +19,8 @@ if TYPE_CHECKING:
     from tidelog.spark.options.source_options import ReadOptions, SinkOptions
     from tidelog.spark.read.read_plan import Task
 
-_HEADER: Final = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 COLUMNS: Final = StructType(
-    [
-        StructField("key", BinaryType()),
-        StructField("value", BinaryType()),
-        StructField("timestamp", TimestampType()),
-        StructField("headers", ArrayType(_HEADER)),
-        StructField("partition", IntegerType()),
-    ]
+    [RECORD_COLUMNS[name] for name in ("key", "value", "timestamp", "headers", "partition")]
 )
 """The columns that a task reads, and stages after it has changed ``partition``."""
 

@@ -241,10 +241,7 @@ def json_object(text: str, expected: str) -> dict[str, Any]:
     Raises:
         InvalidArgument: the text is not a JSON object.
     """
-    try:
-        value = json.loads(text)
-    except ValueError:
-        value = None
+    value = _parsed(text)
     if not isinstance(value, dict):
         raise InvalidArgument(f"{expected}, not {text!r}")
     return value
@@ -252,13 +249,17 @@ def json_object(text: str, expected: str) -> dict[str, Any]:
 
 def json_list(text: str, expected: str) -> list[str]:
     """Parse a list of texts; arguments and errors as ``json_object``."""
-    try:
-        value = json.loads(text)
-    except ValueError:
-        value = None
+    value = _parsed(text)
     if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
         raise InvalidArgument(f"{expected}, not {text!r}")
     return value
+
+
+def _parsed(text: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
 
 
 def _consumer_option(name: str, known: tuple[str, ...]) -> str:

@@ -15,6 +15,7 @@ from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument
 from tidelog.spark.plain_errors import plain_errors
 from tidelog.spark.read.read_plan import OffsetRange, plan
+from tidelog.spark.record_columns import COLUMN_TYPES
 from tidelog.spark.sessions.parallelism import default_parallelism
 from tidelog.spark.worker_task import worker_task
 
@@ -25,18 +26,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructField, StructType
 
     from tidelog.spark.options.source_options import ReadOptions
-
-COLUMN_TYPES: Final = {
-    "key": "binary",
-    "value": "binary",
-    "topic": "string",
-    "partition": "int",
-    "offset": "bigint",
-    "timestamp": "timestamp",
-    "timestampType": "int",
-    "headers": "array<struct<key:string,value:binary>>",
-}
-"""Columns with their types, as Spark's ``simpleString`` spells them."""
 
 _NULLABLE: Final = ("key", "value", "headers")
 _SPELLING: Final = {name.lower(): name for name in COLUMN_TYPES}

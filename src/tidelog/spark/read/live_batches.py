@@ -84,7 +84,7 @@ class RangeReader:
         partition = part.topic, part.partition
         with self._directories.open(*partition) as log:
             planned_id = part.topic_id
-            if planned_id is not None and self._directories.topic_id(*partition) != planned_id:
+            if planned_id is not None and self._directories.topic_id_text(*partition) != planned_id:
                 self._policy.report(*partition, start, part.end_offset, RECREATED)
                 return
             start, end = self._policy.available(log, start, part.end_offset)

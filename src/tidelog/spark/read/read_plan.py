@@ -85,7 +85,7 @@ def plan(fs: FileSystem, options: ReadOptions, cores: int) -> list[Task]:
     """
     directories = _open(fs, options)
     found = directories.chosen(options.choice)
-    DataLossPolicy(options.fail_on_data_loss).report_missing(directories.missing(options.choice))
+    DataLossPolicy(options.fail_on_data_loss).report_missing(directories.missing_of(options.choice))
     for choice in (options.starting, options.ending):
         check_complete(choice, found)
     ranges = []
@@ -126,7 +126,7 @@ def _resolve(
                 if bad is not None and (start >= end or end < log.log_end_offset):
                     raise bad
                 policy.report_holes(log, directories.holes(log, start, end))
-                return LogRange(log, directories.topic_id(*partition), start, end)
+                return LogRange(log, directories.topic_id_text(*partition), start, end)
         except UnknownTopicOrPartition:
             continue
     policy.report(*partition, 0, None, DELETED)

@@ -249,7 +249,7 @@ class StreamPlan:
         directories = self._opened()
         found = self._chosen(directories, is_strict=is_new or self._policy.fail_on_data_loss)
         if self._initial is None:
-            self._policy.report_missing(directories.missing(self._options.choice))
+            self._policy.report_missing(directories.missing_of(self._options.choice))
         ids: dict[str, str | None] = {}
         looked = ((each, self._current(directories, each, ids)) for each in found)
         snapshots = {partition: each for partition, each in looked if each is not None}
@@ -284,10 +284,10 @@ class StreamPlan:
         for _ in range(ATTEMPTS):
             if not directories.has(*partition):
                 break
-            path = directories.path(*partition)
+            path = directories.partition_path(*partition)
             try:
                 if partition.topic not in ids:
-                    ids[partition.topic] = directories.topic_id(*partition)
+                    ids[partition.topic] = directories.topic_id_text(*partition)
                 return self._snapshot(directories, partition, ids[partition.topic])
             except UnknownTopicOrPartition:
                 pass
@@ -435,10 +435,10 @@ class StreamPlan:
         self, directories: PartitionDirectories, partition: TopicPartition, topic_id: str | None
     ) -> ReadOnlyLog | None:
         """Return the partition's log; None if its topic has another id than ``topic_id``."""
-        snapshot, path = self._snapshots.get(partition), directories.path(*partition)
+        snapshot, path = self._snapshots.get(partition), directories.partition_path(*partition)
         if snapshot is not None and (snapshot.topic_id, snapshot.log.directory) == (topic_id, path):
             return snapshot.log
-        if topic_id is not None and directories.topic_id(*partition) != topic_id:
+        if topic_id is not None and directories.topic_id_text(*partition) != topic_id:
             return None
         with directories.open(*partition) as log:
             return log

@@ -6,6 +6,7 @@ runs in the workers.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, NoReturn
 
 from pyspark.sql.datasource import DataSourceStreamReader
@@ -38,16 +39,13 @@ class StreamReader(DataSourceStreamReader):
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options
         self._columns = read_columns(schema)
-        self._cached_plan: StreamPlan | None = None
 
-    @property
+    @cached_property
     def _plan(self) -> StreamPlan:
         """The query's plan, made on first use: the copies of this object in workers need none."""
-        if self._cached_plan is None:
-            self._cached_plan = StreamPlan(
-                SYSTEM_FILES, self._options, clock=SYSTEM_CLOCK, cores=default_parallelism()
-            )
-        return self._cached_plan
+        return StreamPlan(
+            SYSTEM_FILES, self._options, clock=SYSTEM_CLOCK, cores=default_parallelism()
+        )
 
     @plain_errors()
     def initialOffset(self) -> Json:

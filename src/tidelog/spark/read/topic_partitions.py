@@ -12,7 +12,8 @@ from tidelog.codec.uuid_text import format_uuid
 from tidelog.datadir.catalogue import METADATA_TOPIC
 from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
 from tidelog.readonly.absent_partitions import BY_OPTION
-from tidelog.readonly.read_only_directory import open_directory_read_only
+from tidelog.readonly.read_files import reading
+from tidelog.readonly.read_only_directory import ReadOnlyDirectory
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from tidelog.spark.options.source_options import TopicChoice
 
 
-class PartitionDirectories:
+class PartitionDirectories(ReadOnlyDirectory):
     """Data directories as one plan, or one task, sees them: each of their files is read once."""
 
     def __init__(
@@ -42,34 +43,22 @@ class PartitionDirectories:
         With ``on_damage``, reads of logs skip damage and report it there. ``accept``: as of
         ``open_directory_read_only``, as are ``topics``.
         """
-        self._directory = open_directory_read_only(*paths, fs=fs, accept=accept, topics=topics)
+        super().__init__(*paths, fs=reading(fs, topics), accept=accept)
         self._on_damage = on_damage
 
     def high_watermark(self, topic: str, partition: int) -> int | None:
         """Return the high watermark in the checkpoint; None: it has no line."""
-        checkpoints = self._directory.part_of(topic, partition).checkpoints
+        checkpoints = self.part_of(topic, partition).checkpoints
         return checkpoints.high_watermarks.get((topic, partition))
-
-    def path(self, topic: str, partition: int) -> str:
-        """Return the path of a partition's directory."""
-        return self._directory.partition_path(topic, partition)
-
-    def has(self, topic: str, partition: int) -> bool:
-        """Return whether a partition was there at the last look."""
-        return self._directory.has(topic, partition)
-
-    def look_again(self) -> None:
-        """Forget where the partitions were: one that is gone may have been moved meanwhile."""
-        self._directory.look_again()
 
     def all(self, *, takes_copies: bool = False) -> list[TopicPartition]:
         """Return all partitions, Kafka's ``__cluster_metadata`` left out.
 
         Raises PartitionsElsewhere if topics have others.
         """
-        wanted = dict.fromkeys(self._directory.topic_names)
-        self._directory.check_present(wanted, takes_copies=takes_copies)
-        return list(self._directory.partitions)
+        wanted = dict.fromkeys(self.topic_names)
+        self.check_present(wanted, takes_copies=takes_copies)
+        return list(self.partitions)
 
     def chosen(
         self, choice: TopicChoice, *, asks_metadata: bool = True, takes_copies: bool = False
@@ -79,34 +68,31 @@ class PartitionDirectories:
         Raises PartitionsElsewhere, too, if it selects some that are in other directories; see
         ``check_present``.
         """
-        wanted = _wanted(choice, self._directory.topic_names)
-        self._directory.check_present(
-            wanted, asks_metadata=asks_metadata, takes_copies=takes_copies
-        )
-        found, missing = self._listed(choice), self._directory.missing
-        return choose(found, choice, self._directory.name, missing)
+        wanted = _wanted(choice, self.topic_names)
+        self.check_present(wanted, asks_metadata=asks_metadata, takes_copies=takes_copies)
+        found, missing = self._listed(choice), self.missing
+        return choose(found, choice, self.name, missing)
 
     def existing(self, choice: TopicChoice) -> list[TopicPartition]:
         """Return those of the partitions that ``choice`` selects that exist, without an error."""
         return _meant(self._listed(choice), choice)
 
     def _listed(self, choice: TopicChoice) -> list[TopicPartition]:
-        found = list(self._directory.partitions)
+        found = list(self.partitions)
         for topic in _named(choice):
-            if topic == METADATA_TOPIC and METADATA_TOPIC not in self._directory.topics:
-                numbers = self._directory.topic(topic).partitions
+            if topic == METADATA_TOPIC and METADATA_TOPIC not in self.topics:
+                numbers = self.topic(topic).partitions
                 found += [TopicPartition(topic, number) for number in numbers]
         return sorted(found)
 
-    def missing(self, choice: TopicChoice) -> list[MissingPartition]:
+    def missing_of(self, choice: TopicChoice) -> list[MissingPartition]:
         """Return those of the choice that the catalogue lists and that have no directory."""
-        missing = self._directory.missing
-        chosen = set(_meant([gone.key for gone in missing], choice))
-        return [gone for gone in missing if gone.key in chosen]
+        chosen = set(_meant([gone.key for gone in self.missing], choice))
+        return [gone for gone in self.missing if gone.key in chosen]
 
-    def open(self, topic: str, partition: int) -> ReadOnlyLog:
+    def open(self, topic: str, partition: int, *, on_damage: OnDamage | None = None) -> ReadOnlyLog:
         """Open a log read-only; UnknownTopicOrPartition if its directory does not exist."""
-        return self._directory.open(topic, partition, on_damage=self._on_damage)
+        return super().open(topic, partition, on_damage=on_damage or self._on_damage)
 
     def holes(self, log: ReadOnlyLog, start: int, end: int) -> tuple[Hole, ...]:
         """Return the holes between segments in ``[start, end)`` that are not compaction's.
@@ -114,12 +100,12 @@ class PartitionDirectories:
         A log that cannot be read now has none: the tasks report why.
         """
         with log, suppress(KafkaStorageError):
-            return self._directory.unexplained_holes(log, log.find_holes(start, end))
+            return self.unexplained_holes(log, log.find_holes(start, end))
         return ()
 
-    def topic_id(self, topic: str, partition: int) -> str | None:
+    def topic_id_text(self, topic: str, partition: int) -> str | None:
         """Return the topic's id in Kafka's base64 form; None if the directory has no metadata."""
-        topic_id = self._directory.topic_id(topic, partition)
+        topic_id = self.topic_id(topic, partition)
         return None if topic_id is None else format_uuid(topic_id)
 
 

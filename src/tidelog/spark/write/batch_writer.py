@@ -53,12 +53,11 @@ class LogWriter(DataSourceArrowWriter):
         """Stage the rows of one task attempt; runs in a worker."""
         from pyspark import TaskContext
 
-        if self._plan.committed is not None:
-            # Rows that nobody takes are not computed, except earlier stages and the first batches.
-            return stage_task(self._options, self._plan, (), txn=self._txn, task_number=0)
         context = TaskContext.get()
         number = 0 if context is None else context.partitionId()
-        return stage_task(self._options, self._plan, iterator, txn=self._txn, task_number=number)
+        # Rows that nobody takes are not computed, except earlier stages and the first batches.
+        rows = iterator if self._plan.committed is None else ()
+        return stage_task(self._options, self._plan, rows, txn=self._txn, task_number=number)
 
     @plain_errors()
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -66,12 +65,11 @@ class LogWriter(DataSourceArrowWriter):
         if self._plan.committed is not None:
             # Not by a commit: the tasks have staged nothing, and the id may be forgotten by now.
             note_skipped(self._options.path, self._txn, self._plan.committed)
-            delete_attempts(self._options.path, [self._plan.marker], self._plan.staged_at)
-            return
-        parts = [task.part for task in staged_tasks(messages)]
-        write = staged_write(self._options, self._plan, self._txn, parts)
-        if not write.changes_nothing:
-            commit_write(write)
+        else:
+            parts = [task.part for task in staged_tasks(messages)]
+            write = staged_write(self._options, self._plan, self._txn, parts)
+            if not write.changes_nothing:
+                commit_write(write)
         delete_attempts(self._options.path, [self._plan.marker], self._plan.staged_at)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - Spark's signature

@@ -58,32 +58,24 @@ else:
 class LogStreamWriter(DataSourceStreamArrowWriter):
     """Appends the rows of one micro-batch.
 
-    Spark makes one on the driver for the tasks of a micro-batch, and another one, ``for_commit``,
+    Spark makes one on the driver for the tasks of a micro-batch, and another one, without a schema,
     to commit or abort it; what the latter needs to know comes with the tasks' messages.
     """
 
-    def __init__(self, options: SinkOptions, marker_txn: str, plan: WritePlan | None) -> None:
-        self._options = options
-        self._marker_txn = marker_txn
-        self._plan = plan
-
-    @classmethod
-    def planned(
-        cls, options: SinkOptions, given: Mapping[str, str], schema: StructType
-    ) -> LogStreamWriter:
-        """Return a writer for the tasks; errors as ``frame_columns`` and ``make_plan``.
+    def __init__(
+        self, options: SinkOptions, given: Mapping[str, str], schema: StructType | None
+    ) -> None:
+        """Plan the write; without a schema, only commit or abort what tasks have staged.
 
         ``given`` are all options of the stream, such as its checkpoint, those that are not the
-        sink's among them.
+        sink's among them. Errors as ``frame_columns`` and ``make_plan``.
         """
-        marker_txn = _marker_txn(given)
-        columns = frame_columns(schema, has_topic=options.topic is not None)
-        return cls(options, marker_txn, make_plan(options, columns, marker_txn))
-
-    @classmethod
-    def for_commit(cls, options: SinkOptions, given: Mapping[str, str]) -> LogStreamWriter:
-        """Return a writer that commits or aborts; ``given`` as for ``planned``."""
-        return cls(options, _marker_txn(given), None)
+        self._options = options
+        self._marker_txn = _marker_txn(given)
+        self._plan: WritePlan | None = None
+        if schema is not None:
+            columns = frame_columns(schema, has_topic=options.topic is not None)
+            self._plan = make_plan(options, columns, self._marker_txn)
 
     @worker_task()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedTask:

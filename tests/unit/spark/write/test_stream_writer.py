@@ -53,7 +53,7 @@ def test_an_abort_without_messages_deletes_what_killed_tasks_staged(tmp_path: Pa
     """A task that was killed after its file was made could not say so."""
     given = {"path": str(tmp_path), "topic": "t"}
     options = SinkOptions.parse_stream(given)
-    writer = LogStreamWriter.planned(options, given, VALUES)
+    writer = LogStreamWriter(options, given, VALUES)
     (name,) = list_staged(SYSTEM_FILES, str(tmp_path))
     stream = StreamBatch("q", 3)
     MarkerVisits(SYSTEM_FILES, str(tmp_path), name, SYSTEM_CLOCK, marker_note(stream))
@@ -109,7 +109,7 @@ def test_a_batch_that_is_missing_is_found_by_the_next_also_after_batches_without
             task_number=0,
             stream=stream,
         )
-        LogStreamWriter.for_commit(options, given).commit([task], batch_id)
+        LogStreamWriter(options, given, None).commit([task], batch_id)
 
     for batch_id in (0, 1):
         offered(batch_id)
@@ -141,11 +141,11 @@ def test_the_writers_of_a_stream_agree_on_its_markers(tmp_path: Path) -> None:
     """Spark makes one for the tasks and another one to commit, both with all options given."""
     given = {"path": str(tmp_path), "topic": "t", "checkpointLocation": str(tmp_path / "c")}
     options = SinkOptions.parse_stream(given)
-    LogStreamWriter.planned(options, given, VALUES)
+    LogStreamWriter(options, given, VALUES)
     assert len(os.listdir(tmp_path)) == 1
 
     upper = {name.upper(): value for name, value in given.items()}
-    LogStreamWriter.for_commit(options, given | {"checkpointLocation": "other"}).abort([None], 0)
+    LogStreamWriter(options, given | {"checkpointLocation": "other"}, None).abort([None], 0)
     assert len(os.listdir(tmp_path)) == 1
-    LogStreamWriter.for_commit(options, upper).abort([None], 0)
+    LogStreamWriter(options, upper, None).abort([None], 0)
     assert os.listdir(tmp_path) == []

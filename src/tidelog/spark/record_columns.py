@@ -1,0 +1,40 @@
+"""The columns of the data source: those of Spark's own Kafka source."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+_HEADER: Final = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+
+RECORD_COLUMNS: Final = StructType(
+    [
+        StructField("key", BinaryType()),
+        StructField("value", BinaryType()),
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+        StructField("timestamp", TimestampType()),
+        StructField("timestampType", IntegerType()),
+        StructField("headers", ArrayType(_HEADER)),
+    ]
+)
+"""All of them; ``headers``, the last, is there if it is asked for."""
+
+COLUMN_TYPES: Final = {field.name: field.dataType.simpleString() for field in RECORD_COLUMNS.fields}
+
+
+def columns_ddl(*, has_headers: bool) -> str:
+    """Return the columns as Spark's SQL declares them."""
+    named = [f"{name} {kind}" for name, kind in COLUMN_TYPES.items()]
+    return ", ".join(named if has_headers else named[:-1])
