@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.kafkas_messages import SAME_MESSAGES
 
 from tidelog.config.log_levels import LOGGERS
 
@@ -37,20 +38,12 @@ def texts(shipped: list[Source]) -> list[str]:
     ]
 
 
-def rows(page: str) -> list[tuple[str, str]]:
-    """Return what Kafka says, and what is said here, of each row of the table of messages."""
-    table = page.partition("| Kafka's message |")[2].partition("\n\n")[0]
-    cells = [line.split(" | ") for line in table.splitlines()[2:]]
-    return [(cell[0], cell[1]) for cell in cells]
-
-
-def test_messages_that_are_the_same_are_in_the_code(page: str, texts: list[str]) -> None:
-    """Word for word, except the values."""
-    same = [kafka for kafka, here in rows(page) if here.startswith("the same")]
+def test_messages_that_are_the_same_are_in_the_code(texts: list[str]) -> None:
+    """Word for word, except the values; the page says of what they are."""
     # What a line says, and the words between two values of it.
-    said = [words for kafka in same for words in re.split("[…']", "…".join(CODE.findall(kafka)))]
+    said = [words for message in SAME_MESSAGES for words in re.split("[…']", message)]
 
-    assert len(same) > 10
+    assert len(said) > len(SAME_MESSAGES)
     for words in said:
         assert any(words.strip() in text for text in texts), words
 
