@@ -85,6 +85,8 @@ class Connection(asyncio.BufferedProtocol):
         self._tasks: set[asyncio.Task[None]] = set()
         self._last_used = 0.0
         """When bytes last moved, in either direction, in the loop's seconds."""
+        self._taken_at = 0.0
+        """When the next request is taken: its bytes are there, and those before it are taken."""
         self._unsent_bytes = 0
         """What the socket had not taken when that was looked at last."""
 
@@ -173,7 +175,7 @@ class Connection(asyncio.BufferedProtocol):
         self._take_requests()
 
     def _take_requests(self) -> None:
-        self._last_used = self._loop.time()
+        self._last_used = self._taken_at = self._loop.time()
         try:
             # Of a client that leaves its answers unread nothing more is taken: a few bytes of
             # requests would hold any number of answers and open files.
@@ -261,9 +263,9 @@ class Connection(asyncio.BufferedProtocol):
             (self._transport.resume_reading if wants else self._transport.pause_reading)()
 
     def _take(self, frame: bytes | memoryview) -> None:
-        number, start = frame_number(frame), self._loop.time()
+        number, start = frame_number(frame), self._taken_at
         answer = self._answers.handle(frame, self._peer)
-        now = self._loop.time()
+        now = self._taken_at = self._loop.time()
         if isinstance(answer, Pending):
             slot = _Slot(number, start, now, holds_others=answer.holds_others)
             self._slots.append(slot)

@@ -85,7 +85,7 @@ class Dispatcher:
 
     def __init__(self, handlers: Mapping[str, Handler], most_bytes: int) -> None:
         # A request of the usual size is read whatever the settings are.
-        self._most_bytes: Final = max(most_bytes, _LEAST_BYTES)
+        self._most_bytes: Final = max(most_bytes, _LEAST_BYTES) // _SHARES
         self._handlers: Final = {
             api.number: handlers[api.name] for api in apis().values() if api.name in handlers
         }
@@ -106,8 +106,7 @@ class Dispatcher:
             if header.number == API_VERSIONS:
                 return self._unknown_version(api, header)
             raise Disconnect(f"version {version} of {api.name} is not offered")
-        most_bytes = self._most_bytes // _SHARES
-        values, size_bytes = api.read_bounded_request(version, data, header.body, most_bytes)
+        values, size_bytes = api.read_bounded_request(version, data, header.body, self._most_bytes)
         request = Request(api, version, values, header.client_id or "", peer)
         try:
             answer = handler(request)

@@ -11,6 +11,9 @@ from tidelog.manager.metrics.metric import Metric
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    _Counts = list[float]
+    """How many answers, the seconds that they took, and those of them that they have waited."""
+
 _REQUESTS: Final = ("kafka.network", "RequestMetrics")
 _GROUPS: Final = ("kafka.coordinator.group", "GroupMetadataManager")
 
@@ -19,25 +22,23 @@ class RequestCounts:
     """Counts requests by kind, since the start. The event loop counts; any thread may read."""
 
     def __init__(self) -> None:
-        self._counts: dict[int, int] = dict.fromkeys(apis(), 0)
-        self._seconds: dict[int, float] = dict.fromkeys(apis(), 0.0)
-        self._waited: dict[int, float] = dict.fromkeys(apis(), 0.0)
+        self._found: dict[int, _Counts] = {number: [0, 0.0, 0.0] for number in apis()}
         self.closed = 0
         """Connections that were closed for what they sent."""
 
     def answered(self, number: int, seconds: float, waited: float = 0.0) -> None:
         """Count a request that was answered so long after it had come, of which it has waited."""
-        self._counts[number] += 1
-        self._seconds[number] += seconds
-        self._waited[number] += waited
+        found = self._found[number]
+        found[0] += 1
+        found[1] += seconds
+        found[2] += waited
 
     def metrics(self, connections: int, groups: Mapping[str, int]) -> Iterator[Metric]:
         """Yield the counts, how many connections there are, and what ``groups`` says of groups."""
         for number, api in sorted(apis().items()):
             tags = (("request", api.name),)
-            count = self._counts[number]
+            count, total, waited = self._found[number]
             yield Metric(*_REQUESTS, "RequestsPerSec", tags, count, "counter")
-            total, waited = self._seconds[number], self._waited[number]
             for name, seconds in (
                 ("TotalTimeMs", total),
                 ("LocalTimeMs", total - waited),

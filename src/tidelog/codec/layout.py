@@ -45,11 +45,14 @@ class Layout(Generic[H]):
     def __init__(self, header: type[H]) -> None:
         hints = get_type_hints(header, include_extras=True)
         self.wires: dict[str, Wire] = {name: hint.__metadata__[0] for name, hint in hints.items()}
-        self._struct = struct.Struct(">" + "".join(wire.code for wire in self.wires.values()))
+        # Any: arrays are buffers, too, which mypy does not know; a cast at each use is a call.
+        self._struct: Any = struct.Struct(">" + "".join(wire.code for wire in self.wires.values()))
         self._make = header._make  # type: ignore[attr-defined]  # every NamedTuple has it
         self.name = header.__name__
         self.size = self._struct.size
-        self._fields = {name: struct.Struct(">" + wire.code) for name, wire in self.wires.items()}
+        self._fields: dict[str, Any] = {
+            name: struct.Struct(">" + wire.code) for name, wire in self.wires.items()
+        }
         self.offsets: dict[str, int] = {}
         position = 0
         for name, wire in self.wires.items():
@@ -58,19 +61,19 @@ class Layout(Generic[H]):
 
     def unpack(self, data: Buffer, at: int = 0) -> H:
         """Read the structure at byte ``at``; the caller has checked that it is complete."""
-        made: H = self._make(self._struct.unpack_from(cast("memoryview", data), at))
+        made: H = self._make(self._struct.unpack_from(data, at))
         return made
 
     def unpack_field(self, name: str, data: Buffer, at: int = 0) -> int:
         """Read one number of a structure that begins at byte ``at`` and may be cut after it."""
-        wire = self._fields[name]
-        found: int = wire.unpack_from(cast("memoryview", data), at + self.offsets[name])[0]
+        found: int = self._fields[name].unpack_from(data, at + self.offsets[name])[0]
         return found
 
     def unpack_all(self, data: bytes | memoryview) -> Iterator[tuple[Any, ...]]:
         """Read the structures in ``data``; an incomplete one at its end is left out."""
         whole = memoryview(data)[: len(data) - len(data) % self.size]
-        return self._struct.iter_unpack(whole)
+        found: Iterator[tuple[Any, ...]] = self._struct.iter_unpack(whole)
+        return found
 
     @cached_property
     def dtype(self) -> np.dtype[np.void]:
@@ -80,20 +83,21 @@ class Layout(Generic[H]):
     def pack(self, value: H) -> bytes:
         """Return the bytes of ``value``; InvalidArgument if a number does not fit its field."""
         try:
-            return self._struct.pack(*value)
+            packed: bytes = self._struct.pack(*value)
         except struct.error as error:
             raise InvalidArgument(f"{self.name} has a value out of range: {error}") from error
+        return packed
 
-    def pack_into(self, value: H, buffer: Buffer, at: int) -> None:
-        """Write ``value`` into a writable ``buffer`` at byte ``at``; errors as for ``pack``."""
+    def pack_into(self, value: tuple[int, ...], buffer: Buffer, at: int) -> None:
+        """Write the fields ``value`` into a ``buffer`` at byte ``at``; errors as for ``pack``."""
         try:
-            self._struct.pack_into(cast("memoryview", buffer), at, *value)
+            self._struct.pack_into(buffer, at, *value)
         except struct.error as error:
             raise InvalidArgument(f"{self.name} has a value out of range: {error}") from error
 
     def pack_field(self, name: str, value: int, buffer: Buffer, at: int = 0) -> None:
         """Write one field of a structure that begins at byte ``at``; errors as for ``pack``."""
         try:
-            self._fields[name].pack_into(cast("memoryview", buffer), at + self.offsets[name], value)
+            self._fields[name].pack_into(buffer, at + self.offsets[name], value)
         except struct.error as error:
             raise InvalidArgument(f"{self.name}.{name} is out of range: {error}") from error

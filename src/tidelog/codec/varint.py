@@ -29,16 +29,12 @@ def read_varint(data: Bytes, at: int) -> tuple[int, int]:
 
     Source: Kafka ByteUtils.readVarint.
     """
-    try:  # most have one byte or two
+    try:
         raw, end = data[at], at + 1
-        if raw >= 0x80:
-            high, end = data[end], at + 2
-            raw = raw & 0x7F | high << 7
-            if high >= 0x80:
-                raw, end = _read(data, at, MAX_VARINT_BYTES)
     except IndexError:
-        raw, end = _read(data, at, MAX_VARINT_BYTES)  # raises, and names what is wrong
-    raw &= _UINT32_MAX
+        raw, end = read_unsigned_varint(data, at)  # raises, and names what is wrong
+    if raw >= 0x80:  # most have one byte
+        raw, end = read_unsigned_varint(data, at)
     return (raw >> 1) ^ -(raw & 1), end
 
 
@@ -57,7 +53,15 @@ def read_varlong(data: Bytes, at: int) -> tuple[int, int]:
 
 def read_unsigned_varint(data: Bytes, at: int) -> tuple[int, int]:
     """Return the uint32 at byte ``at`` and the position after it; errors as ``read_varint``."""
-    raw, end = _read(data, at, MAX_VARINT_BYTES)
+    try:  # most have two bytes at most
+        raw, end = data[at], at + 1
+        if raw >= 0x80:
+            high, end = data[end], at + 2
+            raw = raw & 0x7F | high << 7
+            if high >= 0x80:
+                raw, end = _read(data, at, MAX_VARINT_BYTES)
+    except IndexError:
+        raw, end = _read(data, at, MAX_VARINT_BYTES)  # raises, and names what is wrong
     return raw & _UINT32_MAX, end
 
 

@@ -58,17 +58,23 @@ class IdleTime:
 
 
 class ThreadBell:
-    """A ``Bell`` for threads. ``_condition`` guards the number of rings and the listeners."""
+    """A ``Bell`` for threads. ``_lock`` guards the number of rings, and who waits and listens.
+
+    Each append rings, mostly with nobody waiting.
+    """
 
     def __init__(self) -> None:
-        self._condition = threading.Condition()
-        self._rings = 0
+        self._lock = threading.RLock()  # a handler of a signal may ring, too
+        self._condition = threading.Condition(self._lock)
+        self._rings = self._waiting = 0
         self._listeners: tuple[Callable[[], None], ...] = ()
         call_after_fork(self)
 
     def after_fork(self, _parent: int) -> None:
         """Replace the lock in a forked child: another thread of the parent may have held it."""
-        self._condition = threading.Condition()
+        self._lock = threading.RLock()  # a handler of a signal may ring, too
+        self._condition = threading.Condition(self._lock)
+        self._waiting = 0
         self._listeners = ()
 
     @property
@@ -78,28 +84,33 @@ class ThreadBell:
 
     def ring(self) -> None:
         """Wake all waiting threads."""
-        with self._condition:
+        with self._lock:
             self._rings += 1
-            self._condition.notify_all()
+            if self._waiting:
+                self._condition.notify_all()
             listeners = self._listeners
         for listener in listeners:
             listener()
 
     def wait(self, seen: int, timeout_ms: int) -> bool:
         """Wait at most ``timeout_ms`` for a ring after the first ``seen`` ones."""
-        with self._condition:
-            return self._condition.wait_for(
-                lambda: self._rings != seen, timeout=timeout_ms / MS_PER_S
-            )
+        with self._lock:
+            self._waiting += 1
+            try:
+                return self._condition.wait_for(
+                    lambda: self._rings != seen, timeout=timeout_ms / MS_PER_S
+                )
+            finally:
+                self._waiting -= 1
 
     def add_listener(self, listener: Callable[[], None]) -> None:
         """Call ``listener`` at each ring from now on, on the thread that rings."""
-        with self._condition:
+        with self._lock:
             self._listeners = (*self._listeners, listener)
 
     def remove_listener(self, listener: Callable[[], None]) -> None:
         """Stop calling ``listener``; an unknown one changes nothing."""
-        with self._condition:
+        with self._lock:
             self._listeners = tuple(one for one in self._listeners if one != listener)
 
 

@@ -78,8 +78,8 @@ class AppendRequest(NamedTuple):
     transaction_version: int = UNKNOWN_TRANSACTION_VERSION
     verification_guard: int = NO_GUARD
     on_rejected: OnRejected = ignore_rejections
-    flushes_before_roll: bool = False
     high_watermark_rule: HighWatermarkRule | None = None
+    flushes_before_roll: bool = False
 
     @property
     def assigns_offsets(self) -> bool:
@@ -229,9 +229,10 @@ def _append_locked(
         start,
         came_bytes,
         epoch,
-        source_codec=found.codec if isinstance(found, Accepted) else found.source_codec,
-        last_offset_of_first_batch=found.last_offset_of_first_batch,
-        records_converted=batches.records_converted,
+        False,  # is_duplicate
+        found.codec if isinstance(found, Accepted) else found.source_codec,
+        found.last_offset_of_first_batch,
+        batches.records_converted,
     )
 
 
@@ -260,19 +261,18 @@ def _placed(state: LogState, accepted: Accepted, request: AppendRequest, now_ms:
     if first_offset > _NEAR_THE_END:
         _check_offsets_left(first_offset, accepted.row[rows.LAST_OFFSET] + 1)
     data, columns, row = accepted.placed(first_offset, epoch, now_ms)
-    last_offset, max_timestamp = row[rows.LAST_OFFSET], row[rows.MAX_TIMESTAMP]
-    offsets = first_offset, last_offset
-    return _Batches(
+    return _Batches(  # without names, which would take as long again: most appends come here
         data,
         columns,
         row,
-        *offsets,
-        max_timestamp,
-        log_append_time=now_ms if accepted.is_append_time else NO_TIMESTAMP,
-        came_bytes=len(data),
-        leader_epoch=epoch,
-        is_uniform=True,
-        has_producer=row[rows.PRODUCER_ID] >= 0,
+        first_offset,
+        row[rows.LAST_OFFSET],
+        row[rows.MAX_TIMESTAMP],
+        now_ms if accepted.is_append_time else NO_TIMESTAMP,
+        len(data),
+        epoch,
+        True,  # is_uniform
+        row[rows.PRODUCER_ID] >= 0,
     )
 
 

@@ -65,13 +65,13 @@ def _can_follow(old: EpochEntry, new: EpochEntry) -> bool:
     return old.epoch < new.epoch and old.start_offset < new.start_offset
 
 
-def _with(entries: tuple[EpochEntry, ...], new: EpochEntry) -> tuple[EpochEntry, ...]:
+def _with(entries: tuple[EpochEntry, ...], epoch: int, start_offset: int) -> tuple[EpochEntry, ...]:
     """Return ``entries`` with a new one at their end, the same tuple if it changes nothing."""
-    epoch, start_offset = new
     if epoch < 0 or start_offset < 0:
         raise InvalidArgument(f"epoch {epoch} cannot begin at offset {start_offset}")
     if entries and epoch == entries[-1].epoch and start_offset >= entries[-1].start_offset:
         return entries
+    new = EpochEntry(epoch, start_offset)
     kept = tuple(old for old in entries if _can_follow(old, new))
     return (*kept, new)
 
@@ -119,7 +119,7 @@ class LeaderEpochCache:
         if not all(_can_follow(*pair) for pair in pairwise((EpochEntry(-1, -1), *found))):
             entries = ()
             for entry in found:
-                entries = _with(entries, entry)
+                entries = _with(entries, *entry)
         return cls(directory, fs=fs, scheduler=scheduler, guard=guard, entries=entries)
 
     @property
@@ -160,7 +160,7 @@ class LeaderEpochCache:
         The latest epoch again, at a higher offset, changes nothing. Entries that contradict the
         new one (same or higher epoch, same or higher offset) are removed.
         """
-        entries = _with(self._entries, EpochEntry(epoch, start_offset))
+        entries = _with(self._entries, epoch, start_offset)
         if entries is self._entries:
             return False
         removed = self._entries[len(entries) - 1 :]

@@ -220,7 +220,7 @@ class Log(ReadableLog):
             transaction_version,
             verification_guard,
             on_rejected,
-            high_watermark_rule=high_watermark_rule,
+            high_watermark_rule,
         )
         return append(self._state, records, request)
 

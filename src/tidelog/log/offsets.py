@@ -5,11 +5,14 @@ Kafka: the offset fields of ``UnifiedLog`` and ``LocalLog``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidelog.errors import InvalidArgument, InvariantError
 from tidelog.segment.offset_metadata import LogOffsetMetadata
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Self
 
 
 class LogOffsetSnapshot(NamedTuple):
@@ -25,29 +28,54 @@ class LogOffsetSnapshot(NamedTuple):
     log_end: LogOffsetMetadata
 
 
-@dataclass(frozen=True, slots=True)
-class LogOffsets:
-    """The offsets one log shows to readers. A change makes a new value, checked as a whole.
-
-    ``log_start_offset`` is inclusive, all others are exclusive ends. ``first_unstable`` is the
-    first offset of a transaction that is open, or closed by a marker that is not replicated.
-    """
-
+class _Fields(NamedTuple):
     log_start_offset: int
     high_watermark_metadata: LogOffsetMetadata
     log_end: LogOffsetMetadata
     recovery_point: int
     first_unstable: LogOffsetMetadata | None = None
 
-    def __post_init__(self) -> None:
+
+class LogOffsets(_Fields):
+    """The offsets one log shows to readers. A change makes a new value, checked as a whole.
+
+    ``log_start_offset`` is inclusive, all others are exclusive ends. ``first_unstable`` is the
+    first offset of a transaction that is open, or closed by a marker that is not replicated.
+
+    A tuple, which is made in a third of the time of a frozen dataclass: each append makes one.
+    """
+
+    __slots__ = ()
+
+    def __new__(
+        cls,
+        log_start_offset: int,
+        high_watermark_metadata: LogOffsetMetadata,
+        log_end: LogOffsetMetadata,
+        recovery_point: int,
+        first_unstable: LogOffsetMetadata | None = None,
+    ) -> Self:
+        """Check the offsets; raise InvariantError."""
         # Without the properties below: each append comes here.
-        start, watermark = self.log_start_offset, self.high_watermark_metadata.offset
-        end, unstable = self.log_end.offset, self.first_unstable
-        stable = watermark if unstable is None else min(unstable.offset, watermark)
-        if not 0 <= start <= stable <= watermark <= end:
-            raise InvariantError(f"0 <= start <= stable <= high watermark <= end breaks: {self}")
-        if not start <= self.recovery_point <= end:
-            raise InvariantError(f"start <= recovery point <= end does not hold: {self}")
+        watermark, end = high_watermark_metadata.offset, log_end.offset
+        stable = watermark if first_unstable is None else min(first_unstable.offset, watermark)
+        made = (
+            log_start_offset,
+            high_watermark_metadata,
+            log_end,
+            recovery_point,
+            first_unstable,
+        )
+        if not 0 <= log_start_offset <= stable <= watermark <= end:
+            raise InvariantError(f"0 <= start <= stable <= high watermark <= end breaks: {made}")
+        if not log_start_offset <= recovery_point <= end:
+            raise InvariantError(f"start <= recovery point <= end does not hold: {made}")
+        return tuple.__new__(cls, made)
+
+    @classmethod
+    def _make(cls, iterable: Iterable[Any]) -> Self:  # type: ignore[override]  # as it is called
+        """Make one as ``_replace`` does, and check it, too."""
+        return cls(*iterable)
 
     @property
     def log_end_offset(self) -> int:
@@ -114,7 +142,7 @@ class LogOffsets:
 
     def with_place_forgotten(self) -> LogOffsets:
         """Forget where the high watermark lies; who asks next looks it up again."""
-        return replace(self, high_watermark_metadata=LogOffsetMetadata(self.high_watermark))
+        return self._replace(high_watermark_metadata=LogOffsetMetadata(self.high_watermark))
 
     def truncated(
         self, log_end: LogOffsetMetadata, log_start_offset: int, high_watermark: int | None = None
@@ -137,8 +165,7 @@ class LogOffsets:
         """Move the start; watermark, stable offset and recovery point are raised to it."""
         watermark, unstable = self.high_watermark_metadata, self.first_unstable
         start = LogOffsetMetadata(log_start_offset)
-        return replace(
-            self,
+        return self._replace(
             log_start_offset=log_start_offset,
             high_watermark_metadata=watermark if watermark.offset >= log_start_offset else start,
             first_unstable=start if unstable and unstable.offset < log_start_offset else unstable,
@@ -149,9 +176,9 @@ class LogOffsets:
         """Move the first unstable offset, clamped up to the log start; None: all is stable."""
         if first_unstable is not None and first_unstable.offset < self.log_start_offset:
             first_unstable = LogOffsetMetadata(self.log_start_offset)
-        return replace(self, first_unstable=first_unstable)
+        return self._replace(first_unstable=first_unstable)
 
     def with_recovery_point(self, recovery_point: int) -> LogOffsets:
         """Raise the recovery point; a lower one changes nothing. It never passes the end."""
         raised = min(max(self.recovery_point, recovery_point), self.log_end_offset)
-        return replace(self, recovery_point=raised)
+        return self._replace(recovery_point=raised)

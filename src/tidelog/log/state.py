@@ -148,7 +148,8 @@ class LogState:
     def check_open(self) -> None:
         """Raise KafkaStorageError if the log was closed, or its disk failed."""
         self.context.guard.check_online()
-        self.check_not_closed()
+        if self.is_closed:
+            self.check_not_closed()
 
     def check_not_closed(self) -> None:
         """Raise KafkaStorageError if the log was closed; for changes that touch no file."""
@@ -169,17 +170,6 @@ class LogState:
         waits for the lock must not build on half a change.
         """
         return Change(self, doing)
-
-    def notify(self) -> None:
-        """Call listeners with what has changed, once this thread holds the lock no longer."""
-        own, owners = self.listeners, self.owners_listeners
-        if own.news:
-            own.notify()
-        # The owner's lock first: while it holds that, as in its appends, it notifies by itself.
-        if owners is None or not owners.news or owners.is_lock_held():
-            return
-        if not own.is_lock_held():
-            owners.notify()
 
     def look(self, doing: str, question: Callable[[LogView], T]) -> T:
         """Call ``question`` with a view of the log, without the lock; ``doing`` names it in errors.
@@ -267,9 +257,9 @@ class LogState:
         self._note(old, moved)
 
     def _note(self, old: LogOffsets, new: LogOffsets) -> None:
-        for listeners in (self.listeners, self.owners_listeners):
-            if listeners is not None:
-                listeners.note(old, new)
+        self.listeners.note(old, new)
+        if self.owners_listeners is not None:
+            self.owners_listeners.note(old, new)
 
     @property
     def is_settled(self) -> bool:
@@ -306,7 +296,10 @@ class LogState:
 
 
 class _Notices:
-    """The outermost context of a change, ``LogState.notices``: listeners are called at its end."""
+    """The outermost context of a change, ``LogState.notices``.
+
+    At its end listeners are called with what has changed, unless this thread still holds the lock.
+    """
 
     def __init__(self, state: LogState) -> None:
         self._state: Final = state
@@ -316,8 +309,13 @@ class _Notices:
 
     def __exit__(self, *_: object) -> None:
         own, owners = self._state.listeners, self._state.owners_listeners
-        if own.news or (owners is not None and owners.news):
-            self._state.notify()
+        if own.news:
+            own.notify()
+        if owners is None or not owners.news:
+            return
+        # The owner's lock first: while it holds that, as in its appends, it notifies by itself.
+        if not owners.is_lock_held() and not own.is_lock_held():
+            owners.notify()
 
 
 class Change:

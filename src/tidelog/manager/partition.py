@@ -298,7 +298,8 @@ class Partition(OfOneProcess, Told):
 
         Raises NotLeaderOrFollower while the partition follows.
         """
-        return self._append(batches, origin, transaction_version, verification_guard)
+        with self.listeners, self.lock:
+            return self.append_locked(batches, origin, transaction_version, verification_guard)
 
     def append_records(
         self,
@@ -317,35 +318,36 @@ class Partition(OfOneProcess, Told):
         own = OwnRecords(records, codec, level)
         # Before the lock is taken: others who append need not wait while this is compressed.
         self.log.prepare(own, self._count_rejected)
-        return self._append(own)
+        with self.listeners, self.lock:
+            return self.append_locked(own)
 
-    def _append(
+    def append_locked(
         self,
         records: Buffer | OwnRecords,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         transaction_version: int = UNKNOWN_TRANSACTION_VERSION,
         verification_guard: int = NO_GUARD,
     ) -> AppendInfo:
-        with self.listeners, self.lock:
-            log = self._log_to_append(leader=True)
-            try:
-                info = log.append_as_leader(
-                    records,
-                    self.leader_epoch,
-                    origin=origin,
-                    transaction_version=transaction_version,
-                    verification_guard=verification_guard,
-                    on_rejected=self._count_rejected,
-                    high_watermark_rule=self._high_watermark_rule,
-                )
-            except KafkaError as error:
-                self._report_full(log, error)
-                raise
-            if info.is_duplicate or info.is_empty:
-                self.maybe_increment_high_watermark()  # the log end has not moved, but others may
-            elif self._counters is not None:
-                self._counters.appended(self.topic, info.offset_count, info.valid_bytes)
-            return info
+        """As ``append``, with the lock held, as by ``try_lock``."""
+        log = self._log_to_append(leader=True)
+        try:
+            info = log.append_as_leader(
+                records,
+                self.leader_epoch,
+                origin=origin,
+                transaction_version=transaction_version,
+                verification_guard=verification_guard,
+                on_rejected=self._count_rejected,
+                high_watermark_rule=self._high_watermark_rule,
+            )
+        except KafkaError as error:
+            self._report_full(log, error)
+            raise
+        if info.is_duplicate or info.is_empty:
+            self.maybe_increment_high_watermark()  # the log end has not moved, but others may
+        elif self._counters is not None:
+            self._counters.appended(self.topic, info.offset_count, info.valid_bytes)
+        return info
 
     def append_as_follower(
         self, batches: Buffer, *, high_watermark: int, log_start_offset: int | None = None

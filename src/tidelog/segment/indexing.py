@@ -13,6 +13,7 @@ import numpy as np
 from tidelog.kernels import rows
 from tidelog.kernels.runtime.gate import use_kernels
 from tidelog.records.batch import BATCH_HEADER, NO_TIMESTAMP
+from tidelog.segment.index_entries import TimestampOffset
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,6 +35,11 @@ class IndexState(NamedTuple):
     bytes_since_last_entry: int = 0
     max_timestamp: int = NO_TIMESTAMP
     offset_of_max_timestamp: int = NO_TIMESTAMP
+
+    @property
+    def largest(self) -> TimestampOffset:
+        """The maximum timestamp with its offset."""
+        return TimestampOffset(self.max_timestamp, self.offset_of_max_timestamp)
 
 
 class PlannedEntry(NamedTuple):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from threading import Lock, RLock
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from tidelog.errors import InvalidArgument, SegmentOffsetOverflow, TidelogError
 from tidelog.kernels import rows
@@ -40,19 +40,14 @@ if TYPE_CHECKING:
     from tidelog.segment.time_index import TimeIndex
     from tidelog.segment.txn_index import AbortedTxn, TransactionIndex
 
+    _Tail = tuple[IndexState | None, int | None, int]
+    """What an append changes in memory, except the entries of the indexes: the state that these
+    are planned from, the first timestamp, and the size."""
+
 NO_FIRST_TIMESTAMP: Final = 2**63 - 1
 """``first_batch_timestamp`` of a segment whose first batch has no timestamp."""
 
 _log = logging.getLogger(__name__)
-
-
-class _Tail(NamedTuple):
-    """What an append changes in memory, except the entries of the indexes."""
-
-    size_bytes: int
-    bytes_since_last_entry: int
-    first_timestamp: int | None
-    largest: TimestampOffset | None
 
 
 class LogSegment(SegmentReader):
@@ -83,9 +78,9 @@ class LogSegment(SegmentReader):
         self._clock: Final = clock
         self._files: Final = files
         self._size_bytes = files.size_at_open
-        self._bytes_since_last_entry = 0
         self._first_timestamp: int | None = None
-        self._largest: TimestampOffset | None = None
+        self._index_state: IndexState | None = None
+        """None: the maximum timestamp is still to be read."""
         self._is_closed = False
         self._is_recovered = False
         self._lock: Final = Lock()
@@ -183,13 +178,16 @@ class LogSegment(SegmentReader):
 
     def largest_so_far(self) -> TimestampOffset:
         """Return the maximum timestamp with its offset; at first from the time index."""
-        known = self._largest
+        return self._load_index_state().largest
+
+    def _load_index_state(self) -> IndexState:
+        known = self._index_state
         if known is not None:
             return known
         with self._lock:
-            if self._largest is None:
-                self._largest = self.time_index.last_entry
-            return self._largest
+            if self._index_state is None:
+                self._index_state = IndexState(0, *self.time_index.last_entry)
+            return self._index_state
 
     def first_batch_timestamp(self) -> int:
         """Return the first batch's maximum timestamp in ms; ``NO_FIRST_TIMESTAMP`` if none."""
@@ -255,7 +253,7 @@ class LogSegment(SegmentReader):
         first = batches.row(0)
         total = first[rows.SIZE] if count == 1 else int(batches.size.sum())
         self._check_append(largest_offset, size, count, total)
-        state = IndexState(self._bytes_since_last_entry, *(self._largest or self.largest_so_far()))
+        state = self._index_state or self._load_index_state()
         interval_bytes = self.config.index_interval_bytes
         plan: PlannedEntries | PlannedEntry | None
         if count == 1:
@@ -264,14 +262,8 @@ class LogSegment(SegmentReader):
             plan = plan_entries(state, batches, position, interval_bytes)
             after = plan.after
         first_timestamp = first[rows.MAX_TIMESTAMP] if position == 0 else self._first_timestamp
-        tail = _Tail(
-            position + size,
-            after.bytes_since_last_entry,
-            first_timestamp,
-            TimestampOffset(after.max_timestamp, after.offset_of_max_timestamp),
-        )
         with self._files_lock:
-            self._write(data, plan, aborted, tail)
+            self._write(data, plan, aborted, (after, first_timestamp, position + size))
 
     def update_txn_index(self, aborted: Sequence[AbortedTxn]) -> None:
         """Add transactions whose abort markers are in this segment."""
@@ -352,7 +344,6 @@ class LogSegment(SegmentReader):
         if self._size_bytes == 0:
             self.created_ms = self._clock.now_ms()
             self._first_timestamp = None
-        self._bytes_since_last_entry = 0
         self._reload_largest()
 
     def resize_indexes(self) -> None:
@@ -420,7 +411,7 @@ class LogSegment(SegmentReader):
             if self._is_closed:
                 return
             self._is_closed = True
-            if self._largest is not None:
+            if self._index_state is not None:
                 try:
                     self._append_last_time_entry()
                 except (OSError, TidelogError) as error:
@@ -472,9 +463,7 @@ class LogSegment(SegmentReader):
         files = self._files
         log, offset_index, time_index = files.writable_log(), files.offset_index, files.time_index
         counts = offset_index.create(), time_index.create()
-        before = _Tail(
-            self._size_bytes, self._bytes_since_last_entry, self._first_timestamp, self._largest
-        )
+        before = self._index_state, self._first_timestamp, self._size_bytes
         log.pin()  # so that truncating does not need another descriptor
         try:
             log.pwrite(data, self._size_bytes)
@@ -484,7 +473,7 @@ class LogSegment(SegmentReader):
                 files.txn_index.append_all(aborted)
             self._publish(tail)
         except BaseException as error:
-            if self._size_bytes == tail.size_bytes:
+            if self._size_bytes == tail[-1]:
                 raise  # an interrupt, and readers may have seen the batches
             self._publish(before)
             offset_index.keep(counts[0])
@@ -500,8 +489,7 @@ class LogSegment(SegmentReader):
 
     def _publish(self, tail: _Tail) -> None:
         """Take what an append has changed as ours, the size last: it is what readers see."""
-        size_bytes, self._bytes_since_last_entry, self._first_timestamp, self._largest = tail
-        self._size_bytes = size_bytes
+        self._index_state, self._first_timestamp, self._size_bytes = tail
 
     def _check_append(self, largest_offset: int, size: int, count: int, total: int) -> None:
         if not self._fits(largest_offset):
@@ -518,7 +506,7 @@ class LogSegment(SegmentReader):
 
     def _set_largest(self, largest: TimestampOffset | None) -> None:
         with self._lock:
-            self._largest = largest
+            self._index_state = None if largest is None else IndexState(0, *largest)
 
     def _reload_largest(self) -> None:
         indexed = self.time_index.last_entry

@@ -173,7 +173,7 @@ def test_what_has_to_be_unpacked_or_compressed_is_not_done_on_the_event_loop(
 ) -> None:
     """Others would wait for it; what comes after it to the same partition does."""
     is_on_loop: list[bool] = []
-    plain = Partition.append
+    plain = Partition.append_locked
 
     def append(self: Partition, *given: Any, **how: Any) -> Any:
         try:
@@ -184,7 +184,7 @@ def test_what_has_to_be_unpacked_or_compressed_is_not_done_on_the_event_loop(
             is_on_loop.append(True)
         return plain(self, *given, **how)
 
-    monkeypatch.setattr(Partition, "append", append)
+    monkeypatch.setattr(Partition, "append_locked", append)
 
     async def test(home: BrokerHome) -> None:
         home.logs.create_topic("c", config={"compression.type": compression_type})

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     _Appended = tuple[Partition, int, dict[str, Any]]
     """A partition, up to where it was appended to, and what the response says of it."""
-    _Begun = tuple[str, list[dict[str, Any] | asyncio.Task[dict[str, Any]]]]
-    """A topic, and what is said of its partitions."""
 
 _log = logging.getLogger(__name__)
 
@@ -64,28 +62,35 @@ class Produce:
         if request.version < FIRST_SERVED_VERSION:
             raise Disconnect(f"version {request.version} of Produce is not served")
         appended: list[_Appended] = []
-        topics = [
-            (topic["name"], [self._begin(request, topic["name"], one, appended) for one in data])
-            for topic in request.values["topicData"]
-            for data in (topic["partitionData"],)
-        ]
-        for _, partitions in topics:
-            for one in partitions:
+        responses: list[dict[str, Any]] = []
+        waiting: list[asyncio.Task[Any]] = []
+        for topic in request.values["topicData"]:
+            name, found = topic["name"], []
+            for given in topic["partitionData"]:
+                one = self._begin(request, name, given, appended)
+                found.append(one)
                 if not isinstance(one, dict):
-                    return self._handle_later(request, topics, appended)
-        return self._answered(request, _responses(topics), appended)
+                    waiting.append(one)
+            responses.append({"name": name, "partitionResponses": found})
+        if waiting:
+            return self._handle_later(request, responses, waiting, appended)
+        return self._answered(request, responses, appended)
 
     async def _handle_later(
-        self, request: Request, topics: list[_Begun], appended: list[_Appended]
+        self,
+        request: Request,
+        responses: list[dict[str, Any]],
+        waiting: list[asyncio.Task[Any]],
+        appended: list[_Appended],
     ) -> dict[str, Any] | None:
         """Wait for partitions that are held; later requests of the connection wait, too."""
-        waiting = [one for _, found in topics for one in found if isinstance(one, asyncio.Task)]
         await asyncio.gather(*waiting)
-        done: list[_Begun] = [
-            (name, [one.result() if isinstance(one, asyncio.Task) else one for one in found])
-            for name, found in topics
-        ]
-        answer = self._answered(request, _responses(done), appended)
+        for topic in responses:
+            topic["partitionResponses"] = [
+                one if isinstance(one, dict) else one.result()
+                for one in topic["partitionResponses"]
+            ]
+        answer = self._answered(request, responses, appended)
         return await answer.answer if isinstance(answer, Later) else answer
 
     def _answered(
@@ -125,7 +130,7 @@ class Produce:
         try:
             _check(request, topic, given["records"])
             partition = partition_at_once(self._manager, topic, given["index"])
-            is_long = _takes_long(partition.config.compression_type, given["records"])
+            is_long = _takes_long(partition, given["records"])
         except KafkaError as error:
             return _failed(given["index"], error)
         except Exception:  # noqa: BLE001 - the other partitions are not to blame
@@ -139,7 +144,7 @@ class Produce:
         number, records = given["index"], given["records"]
         try:
             guard = self._verification.guard(partition, records)
-            info = partition.append(records, verification_guard=guard)
+            info = partition.append_locked(records, verification_guard=guard)
         except KafkaError as error:
             return _failed(number, error)
         except Exception:  # noqa: BLE001 - as above
@@ -152,10 +157,6 @@ class Produce:
         }
         appended.append((partition, info.last_offset + 1, answer))
         return answer
-
-
-def _responses(topics: list[_Begun]) -> list[dict[str, Any]]:
-    return [{"name": name, "partitionResponses": found} for name, found in topics]
 
 
 def _check_all_taken(responses: list[dict[str, Any]]) -> None:
@@ -191,10 +192,11 @@ def _codec_of(records: Bytes) -> int:
     return number
 
 
-def _takes_long(compression_type: str, records: Bytes) -> bool:
-    """Whether an append to a topic of this ``compression.type`` would hold up the event loop."""
+def _takes_long(partition: Partition, records: Bytes) -> bool:
+    """Whether an append would hold up the event loop, by the topic's ``compression.type``."""
     if len(records) < _LONG_REPACKED_BYTES:
         return False
+    compression_type = partition.config.compression_type
     is_kept = compression_type == "producer"
     if is_kept and len(records) < _LONG_BYTES:
         return False

@@ -150,6 +150,13 @@ class _ReaderText(FunctionText):
         return names
 
     def _tags(self, found: str, fields: list[Field]) -> None:
+        """Add what reads tagged fields; mostly there are none."""
+        with self.block("if not data[at]:"):
+            self.add("at += 1")
+        with self.block("else:"):
+            self._given_tags(found, fields)
+
+    def _given_tags(self, found: str, fields: list[Field]) -> None:
         count, tag, size, after = (self.new_name() for _ in range(4))
         self._varint(count)
         with self.block(f"for _ in range({count}):"):

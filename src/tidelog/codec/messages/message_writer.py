@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import struct
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,7 +14,7 @@ from tidelog.codec.varint import write_unsigned_varint
 from tidelog.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from tidelog.codec.messages.message_table import Field, Message, Type
 
@@ -42,16 +43,14 @@ def write_values(message: Message, values: Mapping[str, Any]) -> list[Any]:
 
 
 def _write(
-    function: Callable[[Mapping[str, Any], list[Any]], None],
+    function: Callable[[Mapping[str, Any]], list[Any]],
     message: Message,
     values: Mapping[str, Any],
 ) -> list[Any]:
-    parts: list[Any] = []
     try:
-        function(values, parts)
+        return function(values)
     except _WRONG_VALUES as error:
         raise InvalidArgument(f"not the values of a message {message.name}: {error!r}") from error
-    return parts
 
 
 def with_version(version: int, message: bytes) -> bytes:
@@ -62,9 +61,9 @@ def with_version(version: int, message: bytes) -> bytes:
 @cache
 def writer_of(
     message: Message, *, as_json: bool = False
-) -> Callable[[Mapping[str, Any], list[Any]], None]:
-    """Return the function that appends the parts of such messages to a list."""
-    function: Callable[[Mapping[str, Any], list[Any]], None]
+) -> Callable[[Mapping[str, Any]], list[Any]]:
+    """Return the function that makes the parts of such messages."""
+    function: Callable[[Mapping[str, Any]], list[Any]]
     function = _WriterText(message, as_json=as_json).function()
     return function
 
@@ -85,8 +84,15 @@ def _null() -> ValueError:
     return ValueError("a null where a value is needed")
 
 
+def _is_of_records(kind: Type) -> bool:
+    """Whether a type is ``records``, or has some in it."""
+    if kind.element is not None:
+        return _is_of_records(kind.element)
+    return kind.name == "records" or any(_is_of_records(field.type) for field in kind.fields)
+
+
 class _WriterText(FunctionText):
-    """Writes the function: ``values`` are written to the list ``out``."""
+    """Writes the function: ``values`` are written to the list ``out``, which is returned."""
 
     def __init__(self, message: Message, *, as_json: bool) -> None:
         super().__init__(
@@ -104,13 +110,38 @@ class _WriterText(FunctionText):
         )
         self._as_json = as_json
         self._out = "out"
+        self._unwritten: list[str] = []
+        """Parts that follow each other: one line adds them all."""
 
     def function(self) -> Any:  # noqa: ANN401 - as ``compiled``
+        self.add("out = []")
         self._struct(self.message.fields, "values")
-        return self.compiled("values, out")
+        # Records are parts by themselves: they are large, and perhaps not in memory.
+        has_records = any(_is_of_records(field.type) for field in self.message.fields)
+        self.add("return out" if has_records else "return [b''.join(out)]")
+        return self.compiled("values")
+
+    def add(self, line: str) -> None:
+        """Add a line, after the parts before it."""
+        self._add_parts()
+        super().add(line)
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        """As that of any function, and the parts of the body belong to it."""
+        with super().block(head):
+            yield
+            self._add_parts()
+
+    def _add_parts(self) -> None:
+        parts, self._unwritten = self._unwritten, []
+        if len(parts) == 1:
+            super().add(f"{self._out}.append({parts[0]})")
+        elif parts:
+            super().add(f"{self._out} += {', '.join(parts)}")
 
     def _append(self, part: str) -> None:
-        self.add(f"{self._out}.append({part})")
+        self._unwritten.append(part)
 
     def _struct(self, fields: tuple[Field, ...], values: str) -> None:
         if self._as_json:

@@ -45,8 +45,8 @@ def producer_batches(batches: BatchColumns, data: Buffer) -> Iterator[tuple[int,
             row[rows.BASE_OFFSET],
             row[rows.LAST_OFFSET],
             row[rows.MAX_TIMESTAMP],
-            is_transactional=bool(attributes & BatchFlags.TRANSACTIONAL),
-            is_control=bool(attributes & BatchFlags.CONTROL),
+            bool(attributes & BatchFlags.TRANSACTIONAL),
+            bool(attributes & BatchFlags.CONTROL),
         )
         if batch.is_control and row[rows.RECORDS_COUNT]:
             timestamp, marker = _read_marker(data, position)

@@ -7,6 +7,7 @@ goes through ``analyze`` and ``validate``, which check it again and report error
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -21,20 +22,14 @@ from tidelog.records.validation.record_rules import time_limits
 from tidelog.records.validation.stamp import stamp_in_place, stamp_prefix
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tidelog.codec.layout import Buffer
     from tidelog.records.validation.policy import LeaderPolicy
 
 
 _PLAIN_BYTES: Final = 800
 """What plain code spends on a batch besides its bytes and records, in bytes of work."""
-
-
-class PlacedBatch(NamedTuple):
-    """A batch with its offsets, alone in its buffer, and its 14 fields."""
-
-    data: bytearray
-    batches: BatchColumns
-    row: list[int]
 
 
 class Accepted(NamedTuple):
@@ -54,8 +49,13 @@ class Accepted(NamedTuple):
         """The batch's last offset as it came (inclusive)."""
         return self.row[rows.LAST_OFFSET]
 
-    def placed(self, first_offset: int, leader_epoch: int, now_ms: int) -> PlacedBatch:
-        """Return a copy with offsets from ``first_offset`` on, the leader epoch and the time."""
+    def placed(
+        self, first_offset: int, leader_epoch: int, now_ms: int
+    ) -> tuple[bytearray, BatchColumns, list[int]]:
+        """Return a copy with offsets from ``first_offset`` on, the leader epoch and the time.
+
+        First its bytes, alone in their buffer, then its header, and that as 14 fields.
+        """
         row, data = self.row.copy(), bytearray(self.data)
         row[rows.BASE_OFFSET] = first_offset
         row[rows.LAST_OFFSET] += first_offset
@@ -64,7 +64,7 @@ class Accepted(NamedTuple):
             stamp_in_place(data, row, TimestampType.LOG_APPEND_TIME, now_ms)
         else:
             stamp_prefix(data, row)
-        return PlacedBatch(data, BatchColumns.of_rows([row]), row)
+        return data, BatchColumns.of_rows([row]), row
 
 
 def accept(
@@ -80,18 +80,23 @@ def accept(
 
     Also returns None while no kernels are loaded, since plain code would do the same work twice.
     """
-    is_kept = policy.codec is None or policy.codec is Codec.NONE
-    if not is_kept or policy.timestamp_type is not TimestampType.CREATE_TIME:
+    if not policy.keeps_plain:
         return None
     if not use_kernels(_PLAIN_BYTES):
         return None
-    from tidelog.kernels.accept_kernel import accept_batch  # noqa: PLC0415 - compiles when imported
-
     array = as_bytes(data)
     if array.nbytes > max_batch_bytes:
         return None
     row = np.empty((rows.BATCH_COLUMNS, 1), np.int64)
     limits = time_limits(now_ms, policy.timestamp_before_max_ms, policy.timestamp_after_max_ms)
-    if not accept_batch(array, policy.needs_keys, *limits, row):
+    if not _kernel()(array, policy.needs_keys, *limits, row):
         return None
     return Accepted(data, row[:, 0].tolist())
+
+
+@cache
+def _kernel() -> Callable[..., bool]:
+    """Return the kernel, imported once: the statement takes longer than a call of the kernel."""
+    from tidelog.kernels.accept_kernel import accept_batch  # noqa: PLC0415 - compiles when imported
+
+    return accept_batch

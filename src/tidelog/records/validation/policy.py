@@ -5,7 +5,7 @@ Kafka: the arguments of ``LogValidator``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.compression import Codec
@@ -21,7 +21,10 @@ _HOUR_MS: Final = 3_600_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderPolicy:
-    """The topic's settings that concern batches; ``codec`` None keeps the producer's codec."""
+    """The topic's settings that concern batches; ``codec`` None keeps the producer's codec.
+
+    ``keeps_plain``: uncompressed batches are stored with the codec and timestamps that they have.
+    """
 
     codec: Codec | None = None
     level: int | None = None
@@ -29,6 +32,12 @@ class LeaderPolicy:
     timestamp_type: TimestampType = TimestampType.CREATE_TIME
     timestamp_before_max_ms: int = INT64_MAX
     timestamp_after_max_ms: int = _HOUR_MS
+    keeps_plain: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        keeps_codec = self.codec is None or self.codec is Codec.NONE
+        keeps = keeps_codec and self.timestamp_type is TimestampType.CREATE_TIME
+        object.__setattr__(self, "keeps_plain", keeps)  # here, and not at each append
 
     @classmethod
     def of(cls, config: LogConfig) -> Self:

@@ -20,7 +20,6 @@ from tidelog.records.batch import (
     BATCH_PREFIX,
     LOG_OVERHEAD,
     BatchFlags,
-    BatchPrefix,
     TimestampType,
 )
 from tidelog.records.scan import CRC_COVERS_FROM, header_of_row
@@ -59,7 +58,7 @@ def stamp_in_place(
 def stamp_prefix(data: bytearray, row: list[int]) -> None:
     """Write base offset and leader epoch of ``row`` into its batch of magic 2."""
     length = row[rows.SIZE] - LOG_OVERHEAD
-    prefix = BatchPrefix(row[rows.BASE_OFFSET], length, row[rows.LEADER_EPOCH], row[rows.MAGIC])
+    prefix = row[rows.BASE_OFFSET], length, row[rows.LEADER_EPOCH], row[rows.MAGIC]
     BATCH_PREFIX.pack_into(prefix, data, row[rows.POSITION])
 
 

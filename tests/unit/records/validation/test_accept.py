@@ -54,7 +54,7 @@ def test_the_callers_bytes_stay_as_they_are() -> None:
     data = bytearray(DATA)
     found = accepted(data)
 
-    assigned = found.placed(100, 6, NOW).data, found.placed(100, 6, NOW).data
+    assigned = found.placed(100, 6, NOW)[0], found.placed(100, 6, NOW)[0]
 
     assert data == DATA
     assert assigned[0] == assigned[1]
