@@ -11,15 +11,16 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from tidelog.archive.chain_state import ChainState
-from tidelog.archive.deltas import Delta, parse_line
-from tidelog.errors import ArchiveOvertaken, CorruptArchive, ObjectNotFound
+from tidelog.archive.deltas import Delta, is_segment_name, parse_line
+from tidelog.errors import ArchiveOvertaken, CorruptArchive, ObjectNotFound, StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
     from random import Random
     from uuid import UUID
 
-    from tidelog.archive.deltas import Operation
+    from tidelog.archive.deltas import Entry, Operation
+    from tidelog.archive.segment_object import SegmentObject
     from tidelog.store.objects import Objects
 
 RUN: Final = 32
@@ -134,6 +135,42 @@ class Chain:
         if not self._store.create(self.name(version_name(delta.version)), delta.to_line()):
             raise ArchiveOvertaken(f"another writer has committed version {delta.version}")
         state.apply(delta)
+
+    def put_segment(
+        self,
+        made: SegmentObject,
+        claim_epoch: int,
+        before_part: Callable[[int], None] = lambda _: None,
+    ) -> Entry:
+        """Put a segment, for a claim; return the entry that a version may have of it.
+
+        What ends that between two parts is raised as it is, not as the store's.
+        """
+        ended: list[BaseException] = []
+
+        def parts() -> Iterator[bytes]:
+            try:
+                for part in made.parts():
+                    before_part(len(part))
+                    yield part
+            except BaseException as error:
+                ended.append(error)
+                raise
+
+        name = f"s/{made.base_offset:020}-{claim_epoch}-{self._rng.getrandbits(128):032x}"
+        try:
+            put = self._store.put(self.name(name), parts(), made.object_bytes)
+        except StoreError:
+            if ended:
+                raise ended[0] from None
+            raise
+        return made.entry(name, put.etag)
+
+    def segments_beside(self, known: Collection[str]) -> list[str]:
+        """Return the names of segments that are there, and not among the ``known`` ones."""
+        prefix = self.name("")
+        found = [info.name.removeprefix(prefix) for info in self._store.list(self.name("s"))]
+        return [name for name in found if is_segment_name(name) and name not in known]
 
     def write_runs(self, version: int) -> list[str]:
         """Write the runs that end at a version, if some do; return their names."""

@@ -24,7 +24,6 @@ from tidelog.archive.deltas import (
     Skip,
     Start,
     Truncate,
-    is_segment_name,
 )
 from tidelog.archive.segment_object import SegmentObject, segment_facts
 from tidelog.codec.crc32c import crc32c
@@ -32,20 +31,19 @@ from tidelog.errors import (
     ArchiveDiverged,
     ArchiveOvertaken,
     CorruptArchive,
-    StoreError,
     StoreUnavailable,
 )
 from tidelog.segment.filenames import log_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from random import Random
     from uuid import UUID
 
     from tidelog.archive.claim_file import ClaimFile, KnownArchive
     from tidelog.archive.deltas import Entry, Operation
     from tidelog.env.files import FileSystem
-    from tidelog.store.objects import ObjectInfo, Objects
+    from tidelog.store.objects import Objects
 
 
 REMOVED_MS: Final = 24 * 3_600_000
@@ -112,10 +110,6 @@ class ArchivedLog(Protocol):
         """Return the segments that may be copied, in order."""
 
 
-def _always(_size_bytes: int) -> None:
-    """Let it continue."""
-
-
 class Copier:
     """Copies what one log has closed, as long as its claim holds.
 
@@ -171,7 +165,7 @@ class Copier:
         self._tails: dict[tuple[str, int], int] = {}
         """Checksums of the ends of archived segments, by name and size."""
 
-    def copy(self, before_part: Callable[[int], None] = _always) -> list[Entry]:
+    def copy(self, before_part: Callable[[int], None] = lambda _: None) -> list[Entry]:
         """Copy all closed segments that are not archived; return them.
 
         ``before_part`` is called before each part of them, with its size in bytes, on any thread;
@@ -270,9 +264,7 @@ class Copier:
         state, store = self.state, self._store
         due = self._due(now_ms)
         known = {entry.name for entry in state.entries} | state.removed.keys()
-        prefix = self._chain.name("")
-        found = [info.name.removeprefix(prefix) for info in store.list(self._chain.name("s"))]
-        orphans = [name for name in found if is_segment_name(name) and name not in known]
+        orphans = self._chain.segments_beside(known)
         if due or orphans:
             self._claim()  # else what is deleted here might be another claimant's
         for name in due:
@@ -589,10 +581,7 @@ class Copier:
             )
         stat = self._fs.stat(log_file(self._log.directory, segment.base_offset))
         made = SegmentObject(self._fs, self._log.directory, *segment)
-        unique = f"{self._rng.getrandbits(128):032x}"
-        name = f"s/{segment.base_offset:020}-{self._epoch}-{unique}"
-        put = put_segment(self._store, self._chain.name(name), made, before_part)
-        entry = made.entry(name, put.etag)
+        entry = self._chain.put_segment(made, self._epoch, before_part)
         self._commit([Add(entry)])
         self._digests[entry.base_offset] = Digest(
             stat.inode, entry.size_bytes, stat.mtime_ms, entry.crc32c, entry.end_offset
@@ -602,26 +591,3 @@ class Copier:
 
 def _raised_start(offset: int, why: str, gone: Sequence[Entry]) -> list[Operation]:
     return [Start(offset, why), *(Remove(entry.name) for entry in gone)]
-
-
-def put_segment(
-    store: Objects, name: str, made: SegmentObject, before_part: Callable[[int], None] = _always
-) -> ObjectInfo:
-    """Put a segment; what ends that between two parts is raised as it is, not as the store's."""
-    ended: list[BaseException] = []
-
-    def parts() -> Iterator[bytes]:
-        try:
-            for part in made.parts():
-                before_part(len(part))
-                yield part
-        except BaseException as error:
-            ended.append(error)
-            raise
-
-    try:
-        return store.put(name, parts(), made.object_bytes)
-    except StoreError:
-        if ended:
-            raise ended[0] from None
-        raise

@@ -10,8 +10,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from tidelog.archive.chain import Chain
-from tidelog.archive.copier import put_segment
-from tidelog.archive.deltas import Add, Claim, Skip, Snapshot, Start, is_segment_name
+from tidelog.archive.deltas import Add, Claim, Skip, Snapshot, Start
 from tidelog.archive.segment_object import SegmentObject
 from tidelog.errors import ArchiveOvertaken, InvalidArgument
 
@@ -77,9 +76,7 @@ def copy_to_snapshot(
         operations.append(Skip(start, segments[0].base_offset, "not in the log"))
     for one in segments:
         made = SegmentObject(fs, log.directory, *one)
-        name = f"s/{one.base_offset:020}-{_CLAIM}-{rng.getrandbits(128):032x}"
-        put = put_segment(store, chain.name(name), made)
-        operations.append(Add(made.entry(name, put.etag)))
+        operations.append(Add(chain.put_segment(made, _CLAIM)))
     state = chain.read()
     if state.version:
         _delete_others(store, chain, state)
@@ -91,8 +88,5 @@ def copy_to_snapshot(
 
 def _delete_others(store: Objects, chain: Chain, state: ChainState) -> None:
     """Delete segments that the only version does not name: nothing will ever name them."""
-    known, prefix = {entry.name for entry in state.entries}, chain.name("")
-    found = [info.name.removeprefix(prefix) for info in store.list(chain.name("s"))]
-    for name in found:
-        if is_segment_name(name) and name not in known:
-            store.delete(chain.name(name))
+    for name in chain.segments_beside({entry.name for entry in state.entries}):
+        store.delete(chain.name(name))
