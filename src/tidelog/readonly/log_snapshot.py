@@ -57,18 +57,16 @@ class LogSnapshot:
             FileNotFoundError: there is no such directory.
             KafkaStorageError: the files changed during every one of ``MAX_LOOKS`` attempts.
         """
-        reason = ""
-        for _ in range(MAX_LOOKS):
+
+        def look(_: int) -> LogSnapshot:
             held = HeldFiles(fs)
             try:
                 return cls(directory, held, _look(directory, held, end_offset))
-            except SnapshotOutdated as outdated:
-                held.close()
-                reason = str(outdated)
             except BaseException:
                 held.close()
                 raise
-        raise changing(directory, reason)
+
+        return answer(look, lambda: directory)
 
     def close(self) -> None:
         """Close the files that are held, and drop what was read of the indexes."""

@@ -18,7 +18,7 @@ from tidelog.datadir.deletion_marks import without_marked
 from tidelog.datadir.partition_directories import PartitionLinks
 from tidelog.errors import InvalidArgument, KafkaStorageError
 from tidelog.readonly.log_snapshot import MAX_LOOKS
-from tidelog.segment.filenames import TopicPartition
+from tidelog.segment.filenames import TopicPartition, numbers_by_topic
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -63,12 +63,12 @@ class Placement:
     @cached_property
     def found_by_topic(self) -> Mapping[str, list[int]]:
         """The numbers of the partitions that were found, in order."""
-        return _by_topic(self.found)
+        return numbers_by_topic(self.found)
 
     @cached_property
     def lost_by_topic(self) -> Mapping[str, list[int]]:
         """The same of those that were not."""
-        return _by_topic(self.lost)
+        return numbers_by_topic(self.lost)
 
     @cached_property
     def gaps(self) -> Mapping[str, list[int]]:
@@ -284,11 +284,3 @@ def _named(
 def _continues(one: Absent, other: Absent) -> bool:
     is_next = one.numbers.stop == other.numbers.start
     return is_next and (one.home, one.copy) == (other.home, other.copy)
-
-
-def _by_topic(keys: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Return the numbers of partitions by topic, in their order."""
-    numbers: dict[str, list[int]] = {}
-    for topic, number in keys:
-        numbers.setdefault(topic, []).append(number)
-    return numbers

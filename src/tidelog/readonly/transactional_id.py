@@ -14,7 +14,7 @@ from tidelog.codec.messages.keyed_message import read_keyed, write_key, write_va
 from tidelog.errors import InvalidRecord
 from tidelog.records.batch import NO_PRODUCER_ID
 from tidelog.records.known_records import known_records
-from tidelog.segment.filenames import TopicPartition
+from tidelog.segment.filenames import TopicPartition, numbers_by_topic
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -118,7 +118,7 @@ def transaction_key(transactional_id: str) -> bytes:
 
 def transaction_record(found: Transaction, now_ms: int) -> RecordFields:
     """Return the record of a transactional id as it is now."""
-    partitions = None if found.state is State.EMPTY else by_topic(found.partitions)
+    partitions = None if found.state is State.EMPTY else numbers_by_topic(sorted(found.partitions))
     values = {
         "producerId": found.producer_id,
         "producerEpoch": found.epoch,
@@ -136,14 +136,6 @@ def transaction_record(found: Transaction, now_ms: int) -> RecordFields:
 def transaction_tombstone(transactional_id: str, now_ms: int) -> RecordFields:
     """Return the record that forgets a transactional id."""
     return (now_ms, transaction_key(transactional_id), None, ())
-
-
-def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Return the numbers of partitions by their topics, sorted."""
-    found: dict[str, list[int]] = {}
-    for key in sorted(partitions):
-        found.setdefault(key.topic, []).append(key.partition)
-    return found
 
 
 def read_transaction(record: Record) -> Stored | None:

@@ -78,6 +78,14 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
+def numbers_by_topic(keys: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Return the numbers of partitions by their topics, in the order in which they come."""
+    found: dict[str, list[int]] = {}
+    for key in keys:
+        found.setdefault(key.topic, []).append(key.partition)
+    return found
+
+
 class SegmentFileName(NamedTuple):
     """The name of a file of a segment, or of a producer snapshot, in its parts.
 

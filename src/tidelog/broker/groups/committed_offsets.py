@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter, defaultdict
+from collections import Counter
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -22,7 +22,7 @@ from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaError
 from tidelog.manager.group_home import home_of_group
 from tidelog.readonly.group_positions import Position, position_records, removal_records
-from tidelog.segment.filenames import TopicPartition
+from tidelog.segment.filenames import TopicPartition, numbers_by_topic
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -199,9 +199,7 @@ class CommittedOffsets:
             return {"groupId": group, "errorCode": int(code_for_client(error)), "topics": []}
         topics = wanted["topics"]
         if topics is None:
-            keys: dict[str, list[int]] = defaultdict(list)
-            for key in sorted(found.keys() | unstable):
-                keys[key.topic].append(key.partition)
+            keys = numbers_by_topic(sorted(found.keys() | unstable))
             topics = [{"name": name, "partitionIndexes": some} for name, some in keys.items()]
         return {
             "groupId": group,

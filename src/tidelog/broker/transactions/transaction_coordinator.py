@@ -39,7 +39,6 @@ from tidelog.readonly.transactional_id import (
     TRANSACTIONS_TOPIC,
     State,
     Transaction,
-    by_topic,
     stored_transactions,
     transaction_record,
     transaction_tombstone,
@@ -47,6 +46,7 @@ from tidelog.readonly.transactional_id import (
 from tidelog.records.batch import NO_PRODUCER_ID
 from tidelog.records.control import build_marker
 from tidelog.records.validation.append_origin import AppendOrigin
+from tidelog.segment.filenames import numbers_by_topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
@@ -549,7 +549,7 @@ class TransactionCoordinator:
             "producerEpoch": known.epoch,
             "topics": [
                 {"topic": topic, "partitions": numbers}
-                for topic, numbers in by_topic(known.partitions).items()
+                for topic, numbers in numbers_by_topic(sorted(known.partitions)).items()
             ],
         }
 
