@@ -20,7 +20,7 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from tidelog.spark.record_columns import LogSource, columns_ddl
+from tidelog.spark.source_columns import LogSource, columns_ddl
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql.types import StructField, StructType
 
 from tidelog.errors import InvalidArgument
-from tidelog.spark.record_columns import RECORD_COLUMNS
+from tidelog.spark.source_columns import RECORD_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

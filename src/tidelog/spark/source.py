@@ -23,8 +23,8 @@ from tidelog.spark.options.source_options import (
     without,
 )
 from tidelog.spark.plain_errors import plain_errors
-from tidelog.spark.record_columns import columns_ddl
 from tidelog.spark.releases import check_limits, has_limits, spark_release
+from tidelog.spark.source_columns import columns_ddl
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

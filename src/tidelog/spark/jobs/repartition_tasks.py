@@ -9,7 +9,7 @@ from pyspark.sql.types import StructType
 
 from tidelog.arrow.writing.stage_rows import stage_rows
 from tidelog.spark.read.batch_reader import OffsetRanges, read_columns, read_task
-from tidelog.spark.record_columns import RECORD_COLUMNS
+from tidelog.spark.source_columns import RECORD_COLUMNS
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -15,8 +15,8 @@ from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument
 from tidelog.spark.plain_errors import plain_errors
 from tidelog.spark.read.read_plan import OffsetRange, plan
-from tidelog.spark.record_columns import COLUMN_TYPES
 from tidelog.spark.sessions.parallelism import default_parallelism
+from tidelog.spark.source_columns import COLUMN_TYPES
 from tidelog.spark.worker_task import worker_task
 
 if TYPE_CHECKING:
