@@ -20,7 +20,8 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from tidelog.spark.source_columns import LogSource, columns_ddl
+from tidelog.spark.source import LogSource
+from tidelog.spark.source_columns import columns_ddl
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
