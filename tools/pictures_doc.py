@@ -17,8 +17,9 @@ from tidelog.env.clock import ClockAt
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.explain.describe import describe_log
 from tidelog.explain.pictures.svg_picture import draw_svg
-from tidelog.explain.pictures.take_picture import Planning, take_picture
+from tidelog.explain.pictures.take_picture import take_picture
 from tidelog.explain.pictures.text_picture import TextStyle, draw_text
+from tidelog.explain.plans.plan_terms import Planning
 from tidelog.explain.plans.recovery_beside import recovery_points
 from tidelog.manager.compaction_plan import CleanerLines
 from tidelog.readonly.read_only_log import open_read_only

@@ -14,7 +14,8 @@ from tests.machinery.picture_rules import check_picture, check_svg, check_text
 from tidelog.config.log_config import LogConfig
 from tidelog.errors import KafkaError
 from tidelog.explain.describe import describe_log
-from tidelog.explain.pictures.take_picture import Planning, take_picture
+from tidelog.explain.pictures.take_picture import take_picture
+from tidelog.explain.plans.plan_terms import Planning
 from tidelog.manager.compaction_plan import CleanerLines
 from tidelog.readonly.read_only_log import open_read_only
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 import logging
 import os
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tidelog.cli.progress import ShownWork
 from tidelog.cli.server_properties import broker_properties
-from tidelog.cli.terminal import print_row, print_total
+from tidelog.cli.terminal import print_message, print_row, print_total
 from tidelog.config.broker_config import BrokerConfig
+from tidelog.config.log_config import LogConfig
 from tidelog.env.clock import SYSTEM_CLOCK, ClockAt
 from tidelog.env.machine import brief_machine
 from tidelog.env.overlay_files import OverlayFiles
@@ -37,11 +39,32 @@ if TYPE_CHECKING:
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
     from tidelog.env.overlay_files import FileChange
+    from tidelog.explain.plans.plan_terms import PlanTerms
+    from tidelog.readonly.read_only_directory import ReadOnlyDirectory
 
 
 def clock_of(args: Namespace) -> Clock:
     """Return a clock whose time of day is that of ``--now``, or of the beginning."""
     return ClockAt(SYSTEM_CLOCK.now_ms() if args.now is None else args.now)
+
+
+def plan_terms(
+    args: Namespace, directory: ReadOnlyDirectory, *, is_lenient: bool = False
+) -> PlanTerms:
+    """Return what plans of a command depend on; InvalidConfig for a setting of ``-o``.
+
+    ``is_lenient``: notes and journals that cannot be read are reported, and count as empty.
+    """
+    from tidelog.explain.plans.plan_terms import PlanTerms  # commands that change need no plans
+
+    overrides = dict(args.options)
+    LogConfig().with_overrides(overrides)
+    on_error = partial(_report, args.command) if is_lenient else None
+    return PlanTerms(directory, clock=clock_of(args), overrides=overrides, on_error=on_error)
+
+
+def _report(command: str, error: Exception) -> None:
+    print_message(command, str(error))
 
 
 @contextmanager

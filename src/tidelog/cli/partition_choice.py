@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from tidelog.config.log_config import LogConfig
     from tidelog.env.files import FileSystem
     from tidelog.readonly.missing.damaged_range import OnDamage
     from tidelog.readonly.missing.holes import Hole
@@ -129,14 +128,6 @@ class ChosenPartitions(NamedTuple):
         path = self.directory.path_of_moved(*place.key, place.path)
         return None if path is None else place._replace(path=path)
 
-    def configs_in_force(self, overrides: Mapping[str, str]) -> dict[str, LogConfig]:
-        """Return the settings of each topic's logs, by name; ``overrides`` take precedence.
-
-        Raises InvalidConfig.
-        """
-        topics = dict.fromkeys(place.topic for place in self.places)
-        return {topic: self.directory.config_in_force(topic, overrides) for topic in topics}
-
     def report_holes(self, command: str, place: Place, holes: Iterable[Hole]) -> bool:
         """Print holes between the segments of a log on stderr; return whether there are any."""
         found = list(holes)
@@ -157,20 +148,6 @@ class ChosenPartitions(NamedTuple):
         for partition in self.missing:
             print_message(command, str(partition))
         return bool(self.missing)
-
-    def pinned_offsets(self, command: str) -> dict[tuple[str, int], int]:
-        """Return from which offset on partitions keep everything for a committed transaction.
-
-        Journals that cannot be read are printed on stderr.
-        """
-        from tidelog.explain.plans.retention_plan import pinned_offsets
-
-        pinned: dict[tuple[str, int], int] = {}
-        for part in self.directory.parts:
-            pinned |= pinned_offsets(
-                part.fs, part.path, lambda error: print_message(command, str(error))
-            )
-        return pinned
 
     def report_pending(self, command: str) -> None:
         """Print on stderr that transactions are committed and not applied yet, if any are.

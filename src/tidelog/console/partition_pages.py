@@ -15,10 +15,8 @@ from tidelog.explain.describe import describe_in
 from tidelog.explain.log_transactions import show_transactions
 from tidelog.explain.pictures.log_picture import picture_of_facts
 from tidelog.explain.pictures.svg_picture import draw_svg
-from tidelog.explain.pictures.take_picture import Planning, take_part, take_picture
+from tidelog.explain.pictures.take_picture import take_part, take_picture
 from tidelog.explain.plans.plan_words import late_text, outlook_text
-from tidelog.explain.plans.recovery_beside import recovery_points
-from tidelog.explain.plans.retention_plan import pinned_offsets
 from tidelog.explain.printable_text import begun_by
 from tidelog.explain.tables.partition_tables import BATCHES, EPOCHS, PRODUCERS, batch_rows
 from tidelog.explain.verify.findings import Severity
@@ -209,21 +207,16 @@ def _size_bytes(desk: Desk, key: TopicPartition) -> int:
 
 def _picture(desk: Desk, key: TopicPartition, facts: LogFacts) -> LogPicture:
     """Return the picture of a log: with batches and plans, as the command draws it, if small."""
-    path = desk.directory.part_of(*key).path
-    point = recovery_points(desk.fs, path).get(key)
+    source = desk.tables
+    point = source.recovery_point(key)
     if facts.size_bytes > WHOLE_BYTES:
         return picture_of_facts(facts, point)
-    config = desk.config(key.topic)
-    planning = None
-    if config.problem is None:
-        lines = desk.tables.cleaner_lines(key)
-        pinned = pinned_offsets(desk.fs, path).get(key)
-        planning = Planning(config.value, lines, desk.clock, pinned)
+    is_planned = desk.config(key.topic).problem is None
     return take_picture(
         partial(desk.open, key),
         partial(_described, desk),
         recovery_point=point,
-        planning=planning,
+        planning=source.planning(key) if is_planned else None,
     )
 
 

@@ -34,25 +34,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tidelog.cleaner.rewriting.filter_result import DroppedRecords
-    from tidelog.config.log_config import LogConfig
-    from tidelog.env.clock import Clock
     from tidelog.explain.describe import LogFacts, SegmentFacts
-    from tidelog.manager.compaction_plan import CleanerLines
+    from tidelog.explain.plans.plan_terms import Planning
     from tidelog.readonly.missing.damaged_range import DamagedRange, OnDamage
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.records.file_records import Piece
-
-
-class Planning(NamedTuple):
-    """What the plans of a picture depend on: settings in force, the cleaner's notes, the time.
-
-    ``pinned_from`` as for ``plan_retention``.
-    """
-
-    config: LogConfig
-    lines: CleanerLines
-    clock: Clock
-    pinned_from: int | None = None
 
 
 def take_picture(

@@ -11,42 +11,27 @@ from typing import TYPE_CHECKING
 
 from tidelog.errors import UnknownTopicOrPartition
 from tidelog.explain.plans.disk_share_plan import plan_disk_share
-from tidelog.explain.plans.retention_plan import pinned_offsets, plan_retention, retention_config
+from tidelog.explain.plans.retention_plan import plan_retention
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tidelog.config.log_config import LogConfig
-    from tidelog.env.clock import Clock
+    from tidelog.explain.plans.plan_terms import PlanTerms
     from tidelog.log.retention.shrunk_log import ShrunkLog
     from tidelog.readonly.directory_files import DirectoryFiles
-    from tidelog.readonly.read_only_directory import ReadOnlyDirectory
 
 
 class DirectoryRetention:
     """The plans of one directory, as ``tidelog plan retention`` prints them.
 
     Args:
-        directory: the data directories that are read.
+        terms: what the plans depend on, with the data directories that are read.
         part: the one that the plans are about.
-        overrides: settings that take precedence over those of every topic.
-        clock: its time of day is that of the retention.
         disk_percent: ``tidelog.retention.disk.percent``; 0: off.
     """
 
-    def __init__(
-        self,
-        directory: ReadOnlyDirectory,
-        part: DirectoryFiles,
-        overrides: Mapping[str, str],
-        clock: Clock,
-        disk_percent: int = 0,
-    ) -> None:
-        self._directory = directory
+    def __init__(self, terms: PlanTerms, part: DirectoryFiles, disk_percent: int = 0) -> None:
+        self._terms = terms
         self._part = part
-        self._overrides = overrides
-        self._clock = clock
         self._percent = disk_percent
 
     def of(self, key: TopicPartition) -> ShrunkLog:
@@ -66,28 +51,20 @@ class DirectoryRetention:
     def _shared(self) -> dict[TopicPartition, ShrunkLog]:
         """The plans of all logs that are there; with the share of the disk."""
         plans = []
-        for key in self._directory.partitions_in(self._part):
+        for key in self._terms.directory.partitions_in(self._part):
             with suppress(UnknownTopicOrPartition):  # it was deleted meanwhile
                 plans.append(self._plan(key))
-        configs = {plan.topic: self._config(plan.topic) for plan in plans}
+        configs = {plan.topic: self._terms.retention_config(plan.topic) for plan in plans}
         free_bytes = self._part.fs.free_bytes(self._part.path)
-        now_ms = self._clock.now_ms()
+        now_ms = self._terms.clock.now_ms()
         share = plan_disk_share(plans, configs, free_bytes, self._percent, now_ms)
         return {TopicPartition(plan.topic, plan.partition): plan for plan in share.logs}
 
     def _plan(self, key: TopicPartition) -> ShrunkLog:
         return plan_retention(
-            lambda: self._directory.open(*key),
-            self._config(key.topic),
-            self._clock,
-            pinned_from=self._pinned.get(key),
+            lambda: self._terms.directory.open(*key),
+            self._terms.retention_config(key.topic),
+            self._terms.clock,
+            pinned_from=self._terms.pinned_from(key),
             with_times=bool(self._percent),
         )
-
-    @cached_property
-    def _pinned(self) -> dict[tuple[str, int], int]:
-        return pinned_offsets(self._part.fs, self._part.path)
-
-    def _config(self, topic: str) -> LogConfig:
-        config = self._directory.config_in_force(topic, self._overrides)
-        return retention_config(config, self._overrides)

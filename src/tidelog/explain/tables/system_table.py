@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache, partial
+from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args, get_origin
 
@@ -18,8 +18,8 @@ from tidelog.config.log_config import LogConfig
 from tidelog.datadir.effective_config import NO_SETTINGS
 from tidelog.env.files import is_gone
 from tidelog.explain.plans.directory_retention import DirectoryRetention
+from tidelog.explain.plans.plan_terms import PlanTerms
 from tidelog.explain.transactional_ids import TransactionalIds
-from tidelog.manager.compaction_plan import CleanerLines
 from tidelog.readonly.absent_partitions import BY_ARGUMENT
 from tidelog.readonly.read_again import MAY_PASS, read_again
 from tidelog.readonly.read_only_directory import open_directory_read_only
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
-    from tidelog.readonly.directory_files import DirectoryFiles
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
     from tidelog.readonly.read_only_log import ReadOnlyLog
 
@@ -119,16 +118,11 @@ def cells_of(row: Any, columns: Collection[Column] = ()) -> list[Any]:  # noqa: 
 TOPIC, PARTITION = PLACE = columns_of(TopicPartition)
 
 
-class TableSource:
-    """The data directories that tables are made of, as of one moment.
+class TableSource(PlanTerms):
+    """The data directories that tables are made of, as of one moment; arguments as ``PlanTerms``.
 
-    Args:
-        directory: the directories, opened.
-        clock: its time of day is the one that plans assume.
-        overrides: settings that take precedence over those of every topic, by Kafka's names; also
-            ``tidelog.retention.disk.percent``, for the plan of a service that has it.
-
-    Raises InvalidConfig for a setting.
+    ``overrides`` may have ``tidelog.retention.disk.percent``, too, for the plan of a service that
+    has it. Raises InvalidConfig for a setting.
     """
 
     def __init__(
@@ -141,20 +135,12 @@ class TableSource:
         settings = dict(overrides)
         percent = settings.pop(_DISK_PERCENT, "0")
         LogConfig().with_overrides(settings)
-        self.directory: Final = directory
-        self.clock: Final = clock
+        super().__init__(directory, clock=clock, overrides=settings)
         self.ids: Final = TransactionalIds(directory)
         self._disk_percent: Final[int] = BrokerConfig.parse(
             {"log.dirs": directory.paths[0], _DISK_PERCENT: percent}
         ).tidelog_retention_disk_percent
-        self._overrides: Final = settings
-        self._retention: Final = cache(self._new_retention)
-        self._cleaner_lines: Final = cache(partial(CleanerLines.read, self.fs))
-
-    def _new_retention(self, part: DirectoryFiles) -> DirectoryRetention:
-        return DirectoryRetention(
-            self.directory, part, self._overrides, self.clock, self._disk_percent
-        )
+        self._retention = cache(lambda part: DirectoryRetention(self, part, self._disk_percent))
 
     @property
     def fs(self) -> FileSystem:
@@ -169,17 +155,9 @@ class TableSource:
         """Return a topic; one of unknown settings for a directory that waits for deletion."""
         return self.directory.known_topic(name) or ReadOnlyTopic.found(name, None, ())
 
-    def config(self, topic: str) -> LogConfig:
-        """Return the settings in force of a topic's logs; InvalidConfig."""
-        return self.directory.config_in_force(topic, self._overrides)
-
     def retention(self, key: TopicPartition) -> DirectoryRetention:
         """What retention would delete of each log in the data directory of a partition."""
         return self._retention(self.directory.part_of(*key))
-
-    def cleaner_lines(self, key: TopicPartition) -> CleanerLines:
-        """What a cleaner has noted beside a partition; KafkaStorageError for a malformed file."""
-        return self._cleaner_lines(self.directory.part_of(*key).path)
 
 
 def open_tables(

@@ -29,7 +29,8 @@ from tidelog.explain.pictures.log_picture import (
     producer_lanes,
 )
 from tidelog.explain.pictures.svg_picture import draw_svg
-from tidelog.explain.pictures.take_picture import Planning, take_part, take_picture
+from tidelog.explain.pictures.take_picture import take_part, take_picture
+from tidelog.explain.plans.plan_terms import Planning
 from tidelog.explain.plans.retention_plan import plan_retention
 from tidelog.manager.compaction_plan import CleanerLines
 from tidelog.readonly.missing.holes import Hole

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.options import JSON, LOGS, NOW, SERVER_PROPERTIES, SETTINGS, Command, argument
@@ -32,21 +31,19 @@ def run(args: Namespace) -> int:
     Returns 1 if the cleaning of a log has failed, or a thread of the cleaner has ended. The logs
     are only read, so a writer may be at work.
     """
-    from tidelog.cli.operations import clock_of
+    from tidelog.cli.operations import plan_terms
     from tidelog.cli.partition_choice import chosen_by
     from tidelog.explain.service_metrics import cleaner_of_service, cleaner_text
-    from tidelog.manager.compaction_plan import CleanerLines, plan_compaction
+    from tidelog.manager.compaction_plan import plan_compaction
 
-    clock = clock_of(args)
     chosen = chosen_by(args)
     is_missing = chosen.report_missing(args.command)
-    configs = chosen.configs_in_force(dict(args.options))
-    lines = chosen.beside(partial(CleanerLines.read, chosen.directory.fs))
-    compacted = [place for place in chosen.places if configs[place.topic].is_compacted]
+    terms = plan_terms(args, chosen.directory)
+    compacted = [place for place in chosen.places if terms.config(place.topic).is_compacted]
 
     def status(place: Place) -> CompactionFacts:
-        noted = lines(place)
-        return plan_compaction(lambda: chosen.open(place), configs[place.topic], noted, clock)
+        noted, config = terms.cleaner_lines(place.key), terms.config(place.topic)
+        return plan_compaction(lambda: chosen.open(place), config, noted, terms.clock)
 
     listed = failed = 0
     for _, facts in chosen._replace(places=compacted).look(args.command, status):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.arguments import whole
 from tidelog.cli.options import (
@@ -22,11 +22,9 @@ from tidelog.cli.terminal import (
     MAX_COLUMNS,
     has_colour,
     print_line,
-    print_message,
     screen_width,
 )
 from tidelog.codec.shown_rows import as_json
-from tidelog.errors import TidelogError
 from tidelog.explain.printable_text import counted, format_bytes
 
 if TYPE_CHECKING:
@@ -34,9 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tidelog.cli.partition_choice import ChosenPartitions, Place
-    from tidelog.env.files import FileSystem
     from tidelog.explain.pictures.log_picture import LogPicture
-    from tidelog.manager.compaction_plan import CleanerLines
 
 _STANDARD_OUTPUT: Final = "-"
 _MAX_WHOLE: Final = 12
@@ -92,10 +88,8 @@ COMMAND: Final = Command(
 def run(args: Namespace) -> int:
     """Draw every chosen log; return 1 if one is damaged, lacks a segment, or is missing."""
     from tidelog.cli.partition_choice import chosen_by
-    from tidelog.config.log_config import LogConfig
     from tidelog.env.system_files import SYSTEM_FILES
 
-    LogConfig().with_overrides(dict(args.options))
     if args.svg not in {None, _STANDARD_OUTPUT}:
         from tidelog.cli.output_file import check_output_file
 
@@ -160,57 +154,29 @@ def _draw_svg(args: Namespace, chosen: ChosenPartitions) -> int:
     return int(any(picture.has_loss for picture in pictures))
 
 
-class _Notes(NamedTuple):
-    """What a data directory says of its logs: recovery points, and what the cleaner has noted."""
-
-    recovery_points: dict[tuple[str, int], int]
-    lines: CleanerLines
-
-    @classmethod
-    def read(cls, command: str, fs: FileSystem, directory: str) -> _Notes:
-        """Read them; a file that cannot be read is reported and counts as empty."""
-        from tidelog.explain.plans.recovery_beside import recovery_points
-        from tidelog.manager.compaction_plan import CleanerLines
-
-        points: dict[tuple[str, int], int] = {}
-        lines = CleanerLines({}, {})
-        try:
-            points = recovery_points(fs, directory)
-            lines = CleanerLines.read(fs, directory)
-        except TidelogError as error:
-            print_message(command, str(error))
-        return cls(points, lines)
-
-
 def _pictures(
     args: Namespace, chosen: ChosenPartitions, *, is_brief: bool
 ) -> Iterator[tuple[Place, LogPicture]]:
     """Return the picture of each log, read as it is asked for."""
-    from tidelog.cli.operations import clock_of
+    from tidelog.cli.operations import plan_terms
     from tidelog.cli.progress import current_line
     from tidelog.explain.describe import describe_in
     from tidelog.explain.pictures.log_picture import picture_of_facts
-    from tidelog.explain.pictures.take_picture import Planning, take_picture
-    from tidelog.explain.plans.retention_plan import retention_config
+    from tidelog.explain.pictures.take_picture import take_picture
 
-    notes = chosen.beside(partial(_Notes.read, args.command, chosen.directory.fs))
-    clock, overrides = clock_of(args), dict(args.options)
-    pinned = {} if is_brief else chosen.pinned_offsets(args.command)
+    terms = plan_terms(args, chosen.directory, is_lenient=True)
 
     def question(place: Place) -> LogPicture:
-        noted = notes(place)
-        point = noted.recovery_points.get(place.key)
+        point = terms.recovery_point(place.key)
         if is_brief:
             with chosen.open(place) as log:
                 return picture_of_facts(describe_in(chosen.directory, log), point)
-        config = chosen.directory.config_in_force(place.topic, overrides)
-        planned = retention_config(config, overrides), noted.lines, clock, pinned.get(place.key)
         with current_line().task(f"reading {place.key}") as task:
             return take_picture(
                 lambda on_damage: chosen.open(place, on_damage),
                 partial(describe_in, chosen.directory),
                 recovery_point=point,
-                planning=Planning(*planned),
+                planning=terms.planning(place.key),
                 on_progress=lambda done, total: task.show(done, total=total),
             )
 

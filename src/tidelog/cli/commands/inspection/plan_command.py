@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from tidelog.cli.partition_choice import ChosenPartitions, Place
     from tidelog.config.log_config import LogConfig
-    from tidelog.env.clock import Clock
+    from tidelog.explain.plans.plan_terms import PlanTerms
     from tidelog.log.retention.shrunk_log import ShrunkLog
 
 
@@ -79,40 +79,34 @@ def run(args: Namespace) -> int:
 
 def _plan_retention(args: Namespace) -> int:
     """Print what ``tidelog retain`` would delete; the logs are only read."""
-    from tidelog.cli.operations import clock_of, print_shrunk, print_shrunk_total
+    from tidelog.cli.operations import plan_terms, print_shrunk, print_shrunk_total
     from tidelog.cli.partition_choice import chosen_by
-    from tidelog.config.log_config import LogConfig
 
-    clock = clock_of(args)
-    overrides = dict(args.options)
-    LogConfig().with_overrides(overrides)
     chosen = chosen_by(args)
     has_loss = chosen.report_missing(args.command)
-    configs = chosen.configs_in_force(overrides)
-    _apply_unknown(configs, overrides)
-
-    logs = [as_json(log) for log in _plans(args, chosen, configs, clock)]
+    terms = plan_terms(args, chosen.directory, is_lenient=True)
+    logs = [as_json(log) for log in _plans(args, chosen, terms)]
     for log in logs:
         print_shrunk(args, "would delete", log)
     print_shrunk_total(args, logs, "would delete", missing=len(chosen.missing))
     return int(has_loss)
 
 
-def _plans(
-    args: Namespace, chosen: ChosenPartitions, configs: Mapping[str, LogConfig], clock: Clock
-) -> list[ShrunkLog]:
+def _plans(args: Namespace, chosen: ChosenPartitions, terms: PlanTerms) -> list[ShrunkLog]:
     """Return the plans of the chosen logs; with ``--disk-percent``, found out from all logs."""
     from tidelog.explain.plans.retention_plan import plan_retention
 
     percent = args.disk_percent
-    pinned = chosen.pinned_offsets(args.command)
+    topics = dict.fromkeys(place.topic for place in chosen.places)
+    configs = {topic: terms.retention_config(topic) for topic in topics}
+    _report_unknown(configs)
 
     def plan(place: Place) -> ShrunkLog:
         return plan_retention(
             lambda: chosen.open(place),
             configs[place.topic],
-            clock,
-            pinned_from=pinned.get(place.key),
+            terms.clock,
+            pinned_from=terms.pinned_from(place.key),
             with_times=percent is not None,
         )
 
@@ -127,7 +121,7 @@ def _plans(
     shared: list[ShrunkLog] = []
     for path, logs in by_directory.items():
         free_bytes = chosen.directory.fs.free_bytes(path)
-        share = plan_disk_share(logs, configs, free_bytes, percent, clock.now_ms())
+        share = plan_disk_share(logs, configs, free_bytes, percent, terms.clock.now_ms())
         shared += share.logs
         if share.excess_bytes:
             size = format_bytes(share.excess_bytes)
@@ -136,12 +130,10 @@ def _plans(
     return shared
 
 
-def _apply_unknown(configs: dict[str, LogConfig], overrides: Mapping[str, str]) -> None:
-    """Let a limit given with ``-o`` hold where the policy is unknown; without one, print that."""
+def _report_unknown(configs: Mapping[str, LogConfig]) -> None:
+    """Print of which topics the policy is unknown, and no limit is given with ``-o``."""
     from tidelog.config.deletion_settings import DELETION_SETTINGS
-    from tidelog.explain.plans.retention_plan import retention_config
 
-    configs |= {name: retention_config(config, overrides) for name, config in configs.items()}
     unknown = [name for name, config in configs.items() if not config.is_policy_known]
     if unknown:
         text = (

@@ -81,20 +81,18 @@ def _deleted(args: Namespace, places: list[Place]) -> list[dict[str, Any]]:
 
 def _print_plan(args: Namespace, chosen: ChosenPartitions) -> list[dict[str, Any]]:
     """Print what would be done to each log, and return that; the logs are only read."""
-    from tidelog.cli.operations import clock_of, print_shrunk
-    from tidelog.config.log_config import LogConfig
+    from tidelog.cli.operations import plan_terms, print_shrunk
     from tidelog.explain.plans.retention_plan import plan_deletion
 
-    overrides = dict(args.options)
-    LogConfig().with_overrides(overrides)
-    configs, clock = chosen.configs_in_force(overrides), clock_of(args)
-    pinned = chosen.pinned_offsets(args.command)
+    terms = plan_terms(args, chosen.directory, is_lenient=True)
 
     def plan(place: Place) -> dict[str, Any]:
-        config, pinned_from = configs[place.topic], pinned.get(place.key)
+        config, pinned_from = terms.config(place.topic), terms.pinned_from(place.key)
         opened = partial(chosen.open, place)
         try:
-            shrunk = plan_deletion(opened, config, clock, args.before, pinned_from=pinned_from)
+            shrunk = plan_deletion(
+                opened, config, terms.clock, args.before, pinned_from=pinned_from
+            )
         except OffsetOutOfRange as error:
             named = error.of_log(str(place.key))
             raise InvalidArgument(f"{named}; nothing was deleted") from error

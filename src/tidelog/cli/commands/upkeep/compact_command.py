@@ -76,9 +76,7 @@ def print_plan(args: Namespace) -> int:
     """
     from tidelog.cli.commands.upkeep.dropped_lines import DroppedLines
     from tidelog.cli.partition_choice import chosen_by
-    from tidelog.config.log_config import LogConfig
 
-    LogConfig().with_overrides(dict(args.options))
     chosen = chosen_by(args)
     has_loss = chosen.report_missing(args.command)
     printer = CompactionPrinter(args, "would drop")
@@ -148,28 +146,23 @@ def _planned(
 
     ``dropped``, if given, has then the lines about the records of that log.
     """
-    from tidelog.cli.operations import clock_of
-    from tidelog.explain.plans.recovery_beside import recovery_points
+    from tidelog.cli.operations import plan_terms
     from tidelog.explain.plans.txn_index_check import unmatched_txn_indexes
-    from tidelog.manager.compaction_plan import CleanerLines, compaction_to_plan, plan_compaction
+    from tidelog.manager.compaction_plan import compaction_to_plan, plan_compaction
 
-    clock = clock_of(args)
-    configs = chosen.configs_in_force(dict(args.options))
-    lines = chosen.beside(partial(CleanerLines.read, chosen.directory.fs))
-    points = chosen.beside(partial(recovery_points, chosen.directory.fs))
-    compaction = compaction_to_plan(clock, on_progress=show)
+    terms = plan_terms(args, chosen.directory)
+    compaction = compaction_to_plan(terms.clock, on_progress=show)
 
     def plan(place: Place) -> tuple[CompactionFacts, list[str]]:
-        config = configs[place.topic]
-        noted = lines(place)
+        config, noted = terms.config(place.topic), terms.cleaner_lines(place.key)
         begin = {} if dropped is None else {"on_answer": partial(dropped.begin, place.key)}
         facts = plan_compaction(
-            lambda: chosen.open(place), config, noted, clock, compaction, **begin
+            lambda: chosen.open(place), config, noted, terms.clock, compaction, **begin
         )
         if not facts.is_compacted:
             return facts, []
         with chosen.open(place) as log:
-            return facts, unmatched_txn_indexes(log, points(place).get(place.key, 0))
+            return facts, unmatched_txn_indexes(log, terms.recovery_point(place.key) or 0)
 
     for place, (facts, unmatched) in chosen.look(args.command, plan):
         if unmatched:
