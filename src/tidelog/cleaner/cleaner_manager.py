@@ -169,11 +169,11 @@ class LogCleanerManager:
             if log.config.is_compacted and self._is_free(key, now_ms)
         ]
         # Read after the choice of free logs: a cleaning that ended before it is in the file.
-        checkpoints = self._read_checkpoints({_data_directory(log) for _, log in free})
+        checkpoints = self._read_checkpoints({log.data_dir for _, log in free})
         candidates = []
         for key, log in free:
             try:
-                checkpoint = checkpoints[_data_directory(log)].get(key)
+                checkpoint = checkpoints[log.data_dir].get(key)
                 found = self._examine(key, log, checkpoint, now_ms)
             except Exception as error:  # noqa: BLE001 - one log must not stop all others
                 self.mark_uncleanable(key, error, now_ms)
@@ -332,12 +332,12 @@ class LogCleanerManager:
         """Write the failures file of a log's data directory, for other processes to read."""
         logs = self._logs()
         if key in logs:
-            directory = _data_directory(logs[key])
+            directory = logs[key].data_dir
             with self._lock:
                 there = {
                     other: failure
                     for other, failure in self._failures.items()
-                    if other in logs and _data_directory(logs[other]) == directory
+                    if other in logs and logs[other].data_dir == directory
                 }
             write_failures(self._fs, directory, there)
 
@@ -354,9 +354,9 @@ class LogCleanerManager:
         They are reported as failures until they are cleaned.
         """
         logs, now_ms = self._logs(), self._clock.now_ms()
-        for directory in {_data_directory(log) for log in logs.values()}:
+        for directory in {log.data_dir for log in logs.values()}:
             for key, failure in read_failures(self._fs, directory).items():
-                if key in logs and _data_directory(logs[key]) == directory:
+                if key in logs and logs[key].data_dir == directory:
                     with self._lock:
                         self._failures.setdefault(key, failure._replace(retry_ms=now_ms))
 
@@ -374,13 +374,13 @@ class LogCleanerManager:
 
     def checkpoint(self, key: Key, log: Log) -> int | None:
         """Return how far a log has been cleaned (exclusive), None if never."""
-        return self._checkpoints.read(_data_directory(log)).get(key)
+        return self._checkpoints.read(log.data_dir).get(key)
 
     def _write(self, key: Key, log: Log, offset: int) -> None:
         known = self._logs()
         with log.watch("writing the cleaner's checkpoint"):
             self._checkpoints.change(
-                _data_directory(log), lambda lines: lines.update({key: offset}), known=known
+                log.data_dir, lambda lines: lines.update({key: offset}), known=known
             )
 
     def drop_checkpoint(self, data_directory: str, key: Key) -> None:
@@ -405,7 +405,7 @@ class LogCleanerManager:
         """
         known = self._logs()
         with log.watch("lowering the cleaner's checkpoint"):
-            self._checkpoints.lower(_data_directory(log), key, offset, known=known)
+            self._checkpoints.lower(log.data_dir, key, offset, known=known)
 
     def await_cleaned(self, key: Key, offset: int, max_wait_ms: int) -> bool:
         """Wait until a partition is cleaned up to ``offset``; return whether it is."""
@@ -429,7 +429,3 @@ class LogCleanerManager:
             return examine(log, self.checkpoint(key, log), self._clock.now_ms()).cleanable_bytes
         except (KafkaStorageError, OSError):
             return 0
-
-
-def _data_directory(log: Log) -> str:
-    return log.directory.rpartition("/")[0]

@@ -273,7 +273,7 @@ class LogCleaner(OfOneProcess):
         waiting: dict[str, int] = {}
         logs = self._logs()
         for key in self.manager.failures().keys() & logs.keys():
-            directory = logs[key].directory.rpartition("/")[0]
+            directory = logs[key].data_dir
             failed[directory] = failed.get(directory, 0) + 1
             size_bytes = self.manager.uncleanable_bytes(key, logs[key])
             waiting[directory] = waiting.get(directory, 0) + size_bytes

@@ -15,7 +15,6 @@ from tidelog.cleaner.cleaner_manager import LogCleanerManager
 from tidelog.cleaner.log_cleaner import LogCleaner
 from tidelog.datadir.offset_checkpoints import LOG_FILES
 from tidelog.errors import KafkaStorageError
-from tidelog.manager.directories.log_dirs import parent_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -167,7 +166,7 @@ class Cleaning:
             self.cleaner.manager.maybe_truncate_checkpoint(key, log, offset)
             return
         with log.watch("lowering the cleaner's checkpoint"):
-            self.checkpoints.lower(parent_of(log), key, offset)
+            self.checkpoints.lower(log.data_dir, key, offset)
 
     @contextmanager
     def not_compacted(

@@ -17,7 +17,6 @@ from tidelog.config.log_config import LogConfig
 from tidelog.datadir.birth import birth_values
 from tidelog.log.archived import ArchivedOffsets
 from tidelog.log.retention.retention_rules import SegmentFacts, expired
-from tidelog.manager.directories.log_dirs import parent_of
 from tidelog.manager.metrics.metric import in_percent
 
 if TYPE_CHECKING:
@@ -218,7 +217,7 @@ class OpenLog:
     @property
     def data_dir(self) -> str:
         """The data directory that holds it."""
-        return parent_of(self._log)
+        return self._log.data_dir
 
     @property
     def log_start_offset(self) -> int:

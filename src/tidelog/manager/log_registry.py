@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from tidelog.errors import KafkaStorageError
 from tidelog.log.listeners import LogListener
-from tidelog.manager.directories.log_dirs import parent_of
 from tidelog.manager.partition import Hold, Partition
 from tidelog.manager.partition_states import UNKNOWN, Life
 from tidelog.segment.filenames import TopicPartition
@@ -133,7 +132,7 @@ class LogRegistry:
 
     def in_directory(self, path: str) -> dict[tuple[str, int], Log]:
         """Return the logs that lie in a data directory; no partition has two there."""
-        return {key: log for key, log in self._open_logs() if parent_of(log) == path}
+        return {key: log for key, log in self._open_logs() if log.data_dir == path}
 
     def to_checkpoint(self, path: str) -> dict[tuple[str, int], Log]:
         """Return the logs of a data directory whose offsets may be written down: not uncut ones."""

@@ -23,7 +23,6 @@ from tidelog.errors import (
 )
 from tidelog.log.retention.retention_outlook import late_segment, outlook_of
 from tidelog.log.retention.shrunk_log import ShrunkLog
-from tidelog.manager.directories.log_dirs import parent_of
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
@@ -141,7 +140,7 @@ class OnDemand(OfOneProcess):
         """Return the URI of the archive in which a log continues; None: it is on the disk alone."""
         if log.archived is None or log.topic_id is None:
             return None
-        path = claim_file(parent_of(log), log.topic_id, key.partition)
+        path = claim_file(log.data_dir, log.topic_id, key.partition)
         with log.watch("reading the claim of its archive"):
             known = read_claim(self._machine.fs, path).archive
         return None if known is None else known.uri
@@ -196,7 +195,7 @@ class OnDemand(OfOneProcess):
         log.delete_records(before, self._config_of(key, log, terms))
         if log.archived is not None and log.topic_id is not None:
             # A line says where the log begins on the disk only; readers beside it look here.
-            path = claim_file(parent_of(log), log.topic_id, key.partition)
+            path = claim_file(log.data_dir, log.topic_id, key.partition)
             with log.watch("noting where the log begins in its archive"):
                 raise_known_start(self._machine.fs, path, log.log_start_offset)
         try:
@@ -258,7 +257,7 @@ class OnDemand(OfOneProcess):
                     on_progress=self.on_progress,
                     spread=spread,
                 )
-                line = read(parent_of(log)).get(key)
+                line = read(log.data_dir).get(key)
                 found[key] = self._compact(key, log, compaction, line, terms)
         return found
 
@@ -280,7 +279,7 @@ class OnDemand(OfOneProcess):
     ) -> CompactionFacts:
         """Clean one log from ``line`` on; note how far, and that its cleaning has not failed."""
         now_ms, config = self._now_ms(terms), self._config_of(key, log, terms)
-        fs, path = self._machine.fs, parent_of(log)
+        fs, path = self._machine.fs, log.data_dir
         failures = read_failures(fs, path)
         with log.watch("examining what there is to clean"):
             facts = examine_log(key, log, line, failures.get(key), now_ms, config=config)

@@ -29,7 +29,6 @@ from tidelog.errors import (
 from tidelog.log.directory_guard import is_interrupt, lacks_resources
 from tidelog.log.loading.load_watch import SILENT
 from tidelog.manager.consumer_groups import Groups
-from tidelog.manager.directories.log_dirs import parent_of
 from tidelog.manager.partition import Hold
 from tidelog.manager.topics.topic_checks import check_topic
 from tidelog.segment.filenames import TopicPartition
@@ -614,7 +613,7 @@ class _Directory:
         registry = self._commits.registry
         logs = [registry.current(TopicPartition(*key)) for key in journal.keys]
         # A partition may have moved after the commit.
-        paths = {self.path} | {parent_of(log) for log in logs if log is not None}
+        paths = {self.path} | {log.data_dir for log in logs if log is not None}
         for log_dir in self._commits.log_dirs:
             if log_dir.path in paths:
                 self._commits.checkpointing.write_high_watermarks(log_dir)

@@ -20,7 +20,6 @@ from tidelog.errors import (
     TidelogError,
 )
 from tidelog.manager.archiving import why_not_archived
-from tidelog.manager.directories.log_dirs import parent_of
 from tidelog.manager.log_archiver import LogArchiver
 from tidelog.manager.metrics.metric import Metric, tags_of
 from tidelog.service.move_pace import CopyThrottle
@@ -240,7 +239,7 @@ class Archiving:
     def _disable(self, key: TopicPartition, data_dir: str) -> None:
         with self._cleaning.exclusive(key):
             log = self._registry.served(key).log
-            if parent_of(log) != data_dir or log.config.remote_storage_enable:
+            if log.data_dir != data_dir or log.config.remote_storage_enable:
                 return
             self._report(key, self._new_archiver(key, log).disable())
             _log.info("archive-disabled topic=%s partition=%d", *key)

@@ -138,12 +138,12 @@ class PartitionMover:
         registry = self._registry
         with registry.change_lock:
             current, future = registry.current(key), registry.future(key)
-            if current is not None and os.path.dirname(current.directory) == path:
+            if current is not None and current.data_dir == path:
                 if future is not None:  # back to where it is
                     self.cancel(key, "the partition was to stay where it is")
                 return False
             if future is not None:
-                if os.path.dirname(future.directory) == path:
+                if future.data_dir == path:
                     return False
                 self.cancel(key, f"it is moved to {path} instead")
             self._check_not_held(key)
@@ -176,15 +176,15 @@ class PartitionMover:
             return  # a move of one says what is wrong with it
         with self._registry.change_lock:
             logs, futures = self._registry.logs(), self._registry.futures()
-            copies = {key: copy for key, copy in futures.items() if _directory_of(copy) == path}
+            copies = {key: copy for key, copy in futures.items() if copy.data_dir == path}
             moving = [(logs[key], copy) for key, copy in copies.items() if key in logs]
             size = sum(max(log.size_bytes - copy.size_bytes, 0) for log, copy in moving)
             sources = set()
             for key in keys:
                 log = logs.get(key)
-                if log is not None and key not in copies and _directory_of(log) != path:
+                if log is not None and key not in copies and log.data_dir != path:
                     size += log.size_bytes - self._left_bytes(key, path)
-                    sources.add(_directory_of(log))
+                    sources.add(log.data_dir)
         if sources:
             self._check_free(path, size, "the logs to move", self._reserve_bytes())
         for source in sorted(sources):
@@ -366,8 +366,8 @@ class PartitionMover:
             found.append(
                 MoveStatus(
                     *key,
-                    source=None if current is None else os.path.dirname(current.directory),
-                    target=os.path.dirname(copy.directory),
+                    source=None if current is None else current.data_dir,
+                    target=copy.data_dir,
                     done_bytes=copy.size_bytes,
                     total_bytes=None if current is None else current.size_bytes,
                     bytes_per_second=self._rates.bytes_per_second(key),
@@ -505,12 +505,12 @@ class PartitionMover:
     def _keep(self, key: TopicPartition, copy: Log) -> None:
         """Leave a copy as it is; while it is not cut its directory is recovered by each start."""
         _log.warning("future-log-abandoned topic=%s partition=%d", *key)
-        log_dir = self._log_dirs.get(os.path.dirname(copy.directory))
+        log_dir = self._log_dirs.get(copy.data_dir)
         if log_dir is not None and self._registry.life(key).is_uncut:
             log_dir.doubted.add(copy.directory)
 
     def _is_online(self, log: Log) -> bool:
-        return self._log_dirs.get(os.path.dirname(log.directory)) is not None
+        return self._log_dirs.get(log.data_dir) is not None
 
     def replace_current_with_future(self, key: TopicPartition) -> None:
         """Make the copy the partition's log; the old log is deleted later, not closed now.
@@ -533,7 +533,7 @@ class PartitionMover:
             with partition.listeners, partition.lock:
                 self._check_not_held(key)
                 current = partition.log
-                source_path = os.path.dirname(current.directory)
+                source_path = current.data_dir
                 prepare(current, copy)
                 self._exchange(key, partition, copy)
         self._after_exchange(key, source_path, copy)
@@ -584,7 +584,7 @@ class PartitionMover:
         def put_away() -> None:
             with self._step_lock, self._registry.change_lock:
                 current = self._registry.current(key)
-                is_back = current is not None and os.path.dirname(current.directory) == source.path
+                is_back = current is not None and current.data_dir == source.path
                 if self._is_stopped or is_back:
                     return
                 try:
@@ -618,7 +618,7 @@ class PartitionMover:
 
     def _after_exchange(self, key: TopicPartition, source_path: str, copy: Log) -> None:
         """Bring the checkpoints up to date; whatever fails here, the partition has moved."""
-        target_path = os.path.dirname(copy.directory)
+        target_path = copy.data_dir
         source, target = self._log_dirs.get(source_path), self._log_dirs.get(target_path)
         try:
             if source is not None and target is not None:
@@ -694,11 +694,6 @@ def _is_same_at(last: int, current: Log, copy: Log) -> bool:
         with reading as found, log.watch("reading"):
             pieces.append(found.read())
     return pieces[0].startswith(pieces[1])
-
-
-def _directory_of(log: Log) -> str:
-    """Return the data directory of a log."""
-    return os.path.dirname(log.directory)
 
 
 def _left_bytes(current: Log, copy: Log) -> int:

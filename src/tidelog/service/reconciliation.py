@@ -6,7 +6,6 @@ Kafka: parts of ``LogManager.loadLog`` and ``recoverAbandonedFutureLogs``.
 from __future__ import annotations
 
 import logging
-import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -279,7 +278,7 @@ class Reconciler:
 
     def _note_place(self, found: FoundLog, topic: Topic) -> None:
         """Record in the catalogue where the log lies."""
-        home = self._log_dirs.get(os.path.dirname(found.log.directory))
+        home = self._log_dirs.get(found.log.data_dir)
         if home is not None and topic.partitions.get(found.key.partition) != home.directory_id:
             key = found.key
             place = (key.topic, topic.topic_id, key.partition, home.directory_id)

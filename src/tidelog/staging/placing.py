@@ -107,7 +107,7 @@ def _place(
     placement = journal.placement(move)
     # The log may have been moved to another disk since, to which no file can be renamed. And the
     # gaps of a copy may be too large for one segment.
-    is_near = os.path.dirname(log.directory) == data_dir
+    is_near = log.data_dir == data_dir
     fits = move.end_offset - log.segments.active.base_offset <= INT32_MAX
     if move.is_adopted and is_near and fits:
         adopt_run(fs, data_dir, log, move.run, placement)

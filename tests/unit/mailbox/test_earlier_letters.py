@@ -16,7 +16,6 @@ from tests.machinery.staging import stage
 from tidelog.errors import InvalidTopic, MessageTooLarge
 from tidelog.mailbox.answer import VERSION, Answer
 from tidelog.mailbox.letter import State
-from tidelog.manager.directories.log_dirs import parent_of
 from tidelog.service.requests.request import REQUESTS, Request, RequestFiles
 from tidelog.staging.journal import NewTopic
 from tidelog.staging.manifest_names import MANIFESTS
@@ -82,7 +81,7 @@ def test_a_request_to_move_is_carried_out() -> None:
     """In the older form, which has no answer unless it is refused."""
     home, manager = met("a request to move")
 
-    assert parent_of(manager.partition("t", 0).log) == "/b"
+    assert manager.partition("t", 0).log.data_dir == "/b"
     assert [name for name in home.files("/a") if ".move" in name] == []
 
 

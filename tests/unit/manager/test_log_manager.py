@@ -18,7 +18,6 @@ from tidelog.errors import (
     LogDirNotFound,
     UnknownTopicOrPartition,
 )
-from tidelog.manager.directories.log_dirs import parent_of
 from tidelog.manager.lifecycle.load_progress import LoadProgress
 
 if TYPE_CHECKING:
@@ -418,7 +417,7 @@ def test_progress_counts_logs_and_bytes_down() -> None:
 
 def directories_of(manager: LogManager, topic: str) -> list[str]:
     """Return the data directory of each partition, in order."""
-    return [parent_of(partition.log) for partition in manager.partitions(topic)]
+    return [partition.log.data_dir for partition in manager.partitions(topic)]
 
 
 def test_a_topic_is_created_whole_in_one_directory() -> None:

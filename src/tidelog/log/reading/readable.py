@@ -86,6 +86,11 @@ class ReadableLog(OfOneProcess, Told):
         return self._state.context.directory
 
     @property
+    def data_dir(self) -> str:
+        """The data directory that it is in, which holds the directories of the logs."""
+        return self._state.context.parent
+
+    @property
     def is_offline(self) -> bool:
         """Whether the log must be opened again: its disk failed, or a change was not completed."""
         return self._state.context.guard.is_offline

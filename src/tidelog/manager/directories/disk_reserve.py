@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.errors import DirectoryFull, KafkaStorageError, OffsetOutOfRange
 from tidelog.log.directory_guard import PASSING
-from tidelog.manager.directories.log_dirs import parent_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -51,7 +50,7 @@ class DiskReserve:
 
     def check(self, log: Log) -> None:
         """Raise DirectoryFull if the log's directory takes no appends now."""
-        if self.full and (path := parent_of(log)) in self.full:
+        if self.full and (path := log.data_dir) in self.full:
             raise DirectoryFull(
                 f"{path} takes no appends: its disk has less than tidelog.reserve.bytes,"
                 f" {self._reserve_bytes():,}, free"
@@ -59,7 +58,7 @@ class DiskReserve:
 
     def note_full(self, log: Log) -> None:
         """Take note that the disk did not take an append; said once, till there is space again."""
-        path = parent_of(log)
+        path = log.data_dir
         if path not in self.out_of_space:
             self.out_of_space |= {path}
             _log.warning("disk-full directory=%s", path)

@@ -138,7 +138,7 @@ class LogDirs:
 
     def of(self, log: Log) -> LogDir:
         """Return the directory that holds a log; raise KafkaStorageError if that has failed."""
-        path = parent_of(log)
+        path = log.data_dir
         found = self.get(path)
         if found is None:
             raise self.offline_error(path)
@@ -296,8 +296,3 @@ class LogDirs:
                 f"directories of different clusters or nodes: {named}. If they were created apart,"
                 f" `tidelog join {shlex.join(owners)}` lets them belong together"
             )
-
-
-def parent_of(log: Log) -> str:
-    """Return the data directory that a log lies in."""
-    return os.path.dirname(log.directory)

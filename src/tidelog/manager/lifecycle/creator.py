@@ -100,7 +100,7 @@ class LogCreator:
         """
         self._log_dirs.is_online(path)
         logs = self._registry.current(key), self._registry.future(key)
-        if path not in {os.path.dirname(log.directory) for log in logs if log is not None}:
+        if path not in {log.data_dir for log in logs if log is not None}:
             self._preferred[key] = path
 
     def choose_directories(
@@ -421,7 +421,7 @@ class LogCreator:
             if preferred is None:
                 raise InvalidArgument(f"no move was requested for {key}")
             current = self._registry.current(key)
-            if current is not None and os.path.dirname(current.directory) == preferred:
+            if current is not None and current.data_dir == preferred:
                 raise InvalidArgument(f"{key} already lies in {preferred}")
         if preferred is not None:
             log_dir = self._log_dirs.get(preferred)

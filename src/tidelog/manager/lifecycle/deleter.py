@@ -163,7 +163,7 @@ class LogDeleter:
             with _going_on(topic.name, failures):
                 future = self._take_out_deleted(key, is_future=True)
                 if future is not None:
-                    removed.setdefault(os.path.dirname(future.directory), []).append(key)
+                    removed.setdefault(future.data_dir, []).append(key)
             home = self._log_dirs.with_id(home_id)
             self._registry.forget_failure(key)
             with _going_on(topic.name, failures):

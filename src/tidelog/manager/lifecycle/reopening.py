@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.errors import TidelogError
 from tidelog.log.loading.load_watch import SILENT
-from tidelog.manager.directories.log_dirs import parent_of
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
@@ -102,7 +101,7 @@ class LogReopener:
         with self._registry.change_lock, partition.listeners, partition.lock:
             log = partition.log
             is_current = self._registry.partition(key) is partition and not self._registry.is_closed
-            is_alone = self._log_dirs.get(parent_of(log)) is not None
+            is_alone = self._log_dirs.get(log.data_dir) is not None
             if not (is_current and is_alone and log.needs_reopening):
                 return False
             log.close_handlers()

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.errors import TidelogError
 from tidelog.log.loading.cut_files import is_cut_name
-from tidelog.manager.directories.log_dirs import parent_of
 from tidelog.manager.metrics.metric import Metric, in_percent, tags_of
 from tidelog.staging.finished import read_finished
 from tidelog.staging.manifest_names import waiting_hashes
@@ -187,7 +186,7 @@ def _manager_metrics(sources: MetricSources) -> Iterator[Metric]:
     yield Metric("tidelog", "LogManager", "PartitionsDamagedCount", (), damaged)
     sizes: dict[str, int] = {one.path: 0 for one in sources.log_dirs}
     for log in logs:
-        sizes[parent_of(log)] = sizes.get(parent_of(log), 0) + log.size_bytes
+        sizes[log.data_dir] = sizes.get(log.data_dir, 0) + log.size_bytes
     for path, size_bytes in sizes.items():
         tags = (("logDirectory", path),)
         yield Metric("tidelog", "LogManager", "LogDirectorySize", tags, size_bytes)

@@ -284,7 +284,7 @@ class RequestService:
         if not reason and self._manager.get_log(*key, is_future=True) is not None:
             return False
         log = self._manager.get_log(*key)
-        if log is None or os.path.dirname(log.directory) != target:
+        if log is None or log.data_dir != target:
             reason = reason or "see the log of the service"
             raise KafkaStorageError(f"{key} was not moved: {reason}")
         return True

@@ -119,7 +119,7 @@ def abort_transaction(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any
         topic_id = format_uuid(home.manager.topic(key.topic).topic_id)
         record = AbortRecord(as_json(plan), topic_id, marker, time_ms)
         # Before the marker is appended: an abort without its record could not be undone.
-        _write_record(home.machine.fs, os.path.dirname(log.directory), key, record)
+        _write_record(home.machine.fs, log.data_dir, key, record)
         info = partition.append(
             marker, AppendOrigin.COORDINATOR, transaction_version=COORDINATOR_VERSION
         )
@@ -248,7 +248,7 @@ def undo_abort(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
     fs = home.machine.fs
     with partition.listeners, partition.lock:
         log = partition.log
-        data_dir = os.path.dirname(log.directory)
+        data_dir = log.data_dir
         record = read_record(fs, data_dir, key)
         if record is None:
             raise CannotUndo(f"no abort of a transaction in {key} is known")

@@ -11,7 +11,6 @@ import pytest
 from tests.machinery.manager_home import ManagerHome, fill
 
 from tidelog.codec.checkpoint_file import MAX_FILE_BYTES
-from tidelog.manager.directories.log_dirs import parent_of
 
 if TYPE_CHECKING:
     from tidelog.segment.filenames import TopicPartition
@@ -29,7 +28,7 @@ def place_after(content: dict[str, object]) -> tuple[ManagerHome, str]:
         fill(manager, "t", 0, 3)
         home.fs.write(PATH, json.dumps(content).encode())
         answer(home, manager)
-        return home, parent_of(manager.partition("t", 0).log)
+        return home, manager.partition("t", 0).log.data_dir
 
 
 def answer(home: ManagerHome, manager: LogService) -> None:
@@ -110,7 +109,7 @@ def test_a_request_is_answered_once_descriptors_and_space_are_back(
         manager.tasks.answer_requests()
         answer(home, manager)
 
-        assert parent_of(manager.partition("t", 0).log) == "/b"
+        assert manager.partition("t", 0).log.data_dir == "/b"
 
 
 def test_a_request_that_is_far_too_large_is_left_alone() -> None:
@@ -124,7 +123,7 @@ def test_a_request_that_is_far_too_large_is_left_alone() -> None:
             file.truncate(MAX_FILE_BYTES + 1)
         answer(home, manager)
 
-        assert parent_of(manager.partition("t", 0).log) == "/b"
+        assert manager.partition("t", 0).log.data_dir == "/b"
         assert home.fs.exists(large)
 
 
@@ -145,7 +144,7 @@ def test_a_request_that_is_being_answered_cannot_be_withdrawn() -> None:
         answer(home, manager)
 
         assert (seen, home.fs.exists(f"{PATH}-claimed")) == ([(True, False)], False)
-        assert parent_of(manager.partition("t", 0).log) == "/b"
+        assert manager.partition("t", 0).log.data_dir == "/b"
 
 
 def test_a_request_withdrawn_while_it_is_read_is_not_answered(
@@ -172,5 +171,5 @@ def test_a_request_that_an_earlier_process_claimed_is_answered() -> None:
         home.fs.write(f"{PATH}-claimed", json.dumps(REQUEST).encode())
         answer(home, manager)
 
-        assert parent_of(manager.partition("t", 0).log) == "/b"
+        assert manager.partition("t", 0).log.data_dir == "/b"
         assert [name for name in home.files("/a") if ".move" in name] == []

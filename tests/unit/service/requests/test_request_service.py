@@ -12,7 +12,6 @@ from tests.machinery.manager_home import ManagerHome, fill, values
 
 from tidelog.codec.checkpoint_file import MAX_FILE_BYTES
 from tidelog.mailbox.answer import Answer
-from tidelog.manager.directories.log_dirs import parent_of
 from tidelog.service.requests.request import MAX_REQUEST_BYTES, Request
 from tidelog.service.requests.request_arguments import ARGUMENTS
 from tidelog.service.requests.request_service import KEPT_MS, MAX_CLAIMED
@@ -80,8 +79,8 @@ def test_a_topic_is_created_in_the_directory_of_the_request(
     assert first is not None
     assert second is not None
     assert (first.result["topic"], first.result["partitions"]) == ("new", 2)
-    places = {parent_of(one.log) for one in manager.partitions("new")}
-    others = {parent_of(one.log) for one in manager.partitions("other")}
+    places = {one.log.data_dir for one in manager.partitions("new")}
+    others = {one.log.data_dir for one in manager.partitions("other")}
     assert (places, others) == ({"/a"}, {"/b"})
     assert manager.topic("new").config == {"retention.ms": "5"}
     assert states(home) == [f"{BASE}-answered"]
@@ -212,7 +211,7 @@ def test_partitions_are_moved_and_then_answered(home: ManagerHome, manager: LogS
 
     assert (moving <= 4, during) == (True, None)
     assert done == again == Answer([])
-    assert {parent_of(one.log) for one in manager.partitions("m")} == {"/b"}
+    assert {one.log.data_dir for one in manager.partitions("m")} == {"/b"}
 
 
 def test_a_move_that_is_given_up_is_reported(home: ManagerHome, manager: LogService) -> None:
@@ -609,7 +608,7 @@ def test_a_stop_during_a_move_is_reported(home: ManagerHome, manager: LogService
     with home.open() as again:
         home.clock.advance(2_000)
 
-        assert parent_of(again.partition("t", 0).log) == "/b"
+        assert again.partition("t", 0).log.data_dir == "/b"
     assert answer is not None
     assert "the next start continues the move" in answer.text
 
