@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.errors import InvalidArgument
 from tidelog.log.flushing import flush_records, roll_locked, take_back_gap
-from tidelog.log.producers.follower_updates import FollowerUpdates
+from tidelog.log.producers.producer_updates import ProducerUpdates
 from tidelog.log.producers.replay import epoch_changes
 from tidelog.records.array_rows import every
 from tidelog.records.batch import MAGIC_V2
@@ -33,7 +33,7 @@ class _Survey(NamedTuple):
 
     recovered: Recovered
     epochs: list[EpochEntry]
-    producers: FollowerUpdates
+    producers: ProducerUpdates
 
 
 def adopt_locked(state: LogState, path: str, pieces: Iterable[tuple[Buffer, BatchColumns]]) -> None:
@@ -114,7 +114,7 @@ def _survey(
     epoch = -1 if latest is None else latest.epoch
     entries: list[PlannedEntries] = []
     epochs: list[EpochEntry] = []
-    updates = FollowerUpdates(state.producers)
+    updates = ProducerUpdates(state.producers)
     interval_bytes = state.context.config.index_interval_bytes
     for data, batches in pieces:
         bounds = OffsetBounds.of_segment(base_offset).after(last_offset)
@@ -131,7 +131,7 @@ def _survey(
                 f" their leader epoch is below {epoch}"
             )
         shift = size_bytes - int(batches.position[0])
-        updates.add(data, batches, base_offset=base_offset, position=shift)
+        updates.add_all(data, batches, base_offset=base_offset, position=shift)
         plan = plan_entries(index_state, batches, size_bytes, interval_bytes)
         entries.append(plan)
         index_state = plan.after

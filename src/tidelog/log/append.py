@@ -8,7 +8,6 @@ segment, as in Kafka, but leaves leader epochs as they were, and no segment abov
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -29,6 +28,7 @@ from tidelog.log.append_info import NO_GUARD, AppendInfo
 from tidelog.log.directory_guard import is_interrupt
 from tidelog.log.flushing import flush, flush_records, roll_locked, take_back_gap
 from tidelog.log.producers.producer_append import UNKNOWN_TRANSACTION_VERSION
+from tidelog.log.producers.producer_updates import ProducerUpdates
 from tidelog.log.producers.replay import producer_batches
 from tidelog.log.state import Change
 from tidelog.log.trace import is_traced, trace_append
@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from tidelog.log.context import LogContext
     from tidelog.log.leader_epoch import EpochEntry
     from tidelog.log.offsets import LogOffsets
-    from tidelog.log.producers.producer_append import ProducerAppendInfo, ProducerBatch
-    from tidelog.log.producers.producer_entry import BatchMetadata, CompletedTxn
+    from tidelog.log.producers.producer_append import ProducerBatch
+    from tidelog.log.producers.producer_entry import BatchMetadata
     from tidelog.log.state import LogState
     from tidelog.records.batch_columns import BatchColumns
     from tidelog.records.validation.analyze import Analyzed
@@ -107,19 +107,6 @@ class _Batches(NamedTuple):
     is_uniform: bool
     has_producer: bool
     records_converted: int = 0
-
-
-@dataclass(slots=True)
-class _ProducerUpdates:
-    """What the append will do to producers, once it is written."""
-
-    infos: dict[int, ProducerAppendInfo] = field(default_factory=dict)
-    completed: list[CompletedTxn] = field(default_factory=list)
-    transactional: list[ProducerBatch] = field(default_factory=list)
-    duplicate: BatchMetadata | None = None
-
-
-_NO_UPDATES: Final = _ProducerUpdates()
 
 
 def append(state: LogState, data: Buffer | OwnRecords, request: AppendRequest) -> AppendInfo:
@@ -204,8 +191,11 @@ def _append_locked(
         change.is_whole = False
         _assign_epochs(state, batches)
         _make_room(state, batches, now_ms, request)
-        updates = _check_producers(state, batches, request) if batches.has_producer else _NO_UPDATES
-        if updates.duplicate is None:
+        updates = duplicate = None
+        if batches.has_producer:
+            updates = ProducerUpdates(state.producers, request.origin, request.transaction_version)
+            duplicate = _check_producers(state, batches, request, updates)
+        if duplicate is None:
             _write(state, batches, updates, request.high_watermark_rule)
         change.is_whole = True
     except BaseException as error:
@@ -213,7 +203,6 @@ def _append_locked(
         raise
     offsets = state.offsets
     start, came_bytes, epoch = state.whole_start, batches.came_bytes, batches.leader_epoch
-    duplicate = updates.duplicate
     if duplicate is not None:
         first, last = duplicate.first_offset, duplicate.last_offset
         when = duplicate.timestamp
@@ -405,32 +394,19 @@ def _make_room(state: LogState, batches: _Batches, now_ms: int, request: AppendR
 
 
 def _check_producers(
-    state: LogState, batches: _Batches, request: AppendRequest
-) -> _ProducerUpdates:
-    """Check every batch that has a producer; nothing is visible before the batches are written."""
-    updates = _ProducerUpdates()
-    producers = state.producers
+    state: LogState, batches: _Batches, request: AppendRequest, updates: ProducerUpdates
+) -> BatchMetadata | None:
+    """Check every batch that has a producer; return the one that is known already, if any is."""
     segment = state.local.segments.active
     for start, batch in producer_batches(batches.columns, batches.data):
-        producer_id = batch.producer_id
         if request.origin is AppendOrigin.CLIENT:
-            updates.duplicate = _find_duplicate(state, batch)
-            if updates.duplicate is not None:
-                return updates
+            duplicate = _find_duplicate(state, batch)
+            if duplicate is not None:
+                return duplicate
         _check_transaction(state, batch, request)
         position = segment.size_bytes + start
-        place = LogOffsetMetadata(batch.base_offset, segment.base_offset, position)
-        info = updates.infos.get(producer_id)
-        if info is None:
-            info = updates.infos[producer_id] = producers.prepare_update(
-                producer_id, request.origin
-            )
-        completed = info.append(batch, place, request.transaction_version)
-        if completed is not None:
-            updates.completed.append(completed)
-        if batch.is_transactional:
-            updates.transactional.append(batch)
-    return updates
+        updates.add(batch, LogOffsetMetadata(batch.base_offset, segment.base_offset, position))
+    return None
 
 
 def _find_duplicate(state: LogState, batch: ProducerBatch) -> BatchMetadata | None:
@@ -463,20 +439,10 @@ def _check_transaction(state: LogState, batch: ProducerBatch, request: AppendReq
         )
 
 
-def _end_verification(state: LogState, batch: ProducerBatch) -> None:
-    """Forget the verification, unless it already is the next transaction's."""
-    pending = state.producers.verification(batch.producer_id)
-    if pending is None:
-        return
-    is_of_next = pending.supports_epoch_bump and pending.epoch == batch.producer_epoch
-    if not (batch.is_control and is_of_next):
-        state.producers.clear_verification(batch.producer_id)
-
-
 def _write(
     state: LogState,
     batches: _Batches,
-    updates: _ProducerUpdates,
+    updates: ProducerUpdates | None,
     rule: HighWatermarkRule | None,
 ) -> None:
     """Write the batches with all index entries, then let memory follow, which cannot fail.
@@ -484,11 +450,10 @@ def _write(
     On an error of the disk nothing has changed.
     """
     segment, producers = state.local.segments.active, state.producers
-    completed = updates.completed
-    aborted = producers.aborted_by(updates.infos.values(), completed) if completed else ()
+    aborted = () if updates is None else updates.aborted(producers)
     segment.append(batches.last_offset, batches.data, batches.columns, aborted)
-    if batches.has_producer:
-        _update_producers(state, updates)
+    if updates is not None:
+        updates.apply_to(producers)
     producers.map_end_offset = batches.last_offset + 1
     log_end = LogOffsetMetadata(batches.last_offset + 1, segment.base_offset, segment.size_bytes)
     watermark = None if rule is None else rule(log_end)
@@ -496,17 +461,6 @@ def _write(
         state.move(state.offsets.with_log_end(log_end))
     else:
         state.move(state.offsets.appended(log_end, watermark))
-
-
-def _update_producers(state: LogState, updates: _ProducerUpdates) -> None:
-    """Make visible what the batches did to producers."""
-    producers = state.producers
-    for info in updates.infos.values():
-        producers.update(info)
-    for txn in updates.completed:
-        producers.complete_txn(txn)
-    for batch in updates.transactional:
-        _end_verification(state, batch)
 
 
 def _flush_or_offline(state: LogState) -> None:

@@ -25,7 +25,7 @@ from tidelog.errors import (
     UnexpectedAppendOffset,
 )
 from tidelog.log.directory_guard import is_interrupt
-from tidelog.log.producers.follower_updates import FollowerUpdates
+from tidelog.log.producers.producer_updates import ProducerUpdates
 from tidelog.staging.adopting import is_adoptable
 from tidelog.staging.directory import CommitPoint
 from tidelog.staging.finished import (
@@ -255,7 +255,7 @@ def _check(target: StagingDirectory, transaction: Transaction) -> list[_Checked]
     target.check_new(transaction.new_topics)
     for name in sorted({run.topic for run in transaction.runs} - set(new)):
         target.check_topic(name, transaction.topic_ids[name], transaction.partitions.get(name))
-    producers: dict[Key, FollowerUpdates] = {}
+    producers: dict[Key, ProducerUpdates] = {}
     checked, needed_bytes = [], 0
     partition_bytes: Counter[Key] = Counter()
     for run in transaction.runs:
@@ -265,7 +265,7 @@ def _check(target: StagingDirectory, transaction: Transaction) -> list[_Checked]
         if run.keeps_offsets:
             key = run.topic, run.partition
             known = None if run.topic in new else target.log(key).producers
-            updates = producers.setdefault(key, FollowerUpdates(known))
+            updates = producers.setdefault(key, ProducerUpdates(known))
             limits = RunLimits(config.segment_size_bytes, False, False, updates)
         else:
             limits = RunLimits(config.max_batch_bytes, config.needs_keys, config.is_stamped)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from tidelog.codec.layout import Buffer
     from tidelog.env.files import FileSystem
-    from tidelog.log.producers.follower_updates import FollowerUpdates
+    from tidelog.log.producers.producer_updates import ProducerUpdates
     from tidelog.records.batch_columns import BatchColumns
     from tidelog.records.file_records import Piece
 
@@ -131,7 +131,7 @@ class RunLimits(NamedTuple):
     needs_keys: bool
     is_stamped: bool
     """Whether records get the time of the commit (LogAppendTime)."""
-    producers: FollowerUpdates | None = None
+    producers: ProducerUpdates | None = None
     """Checks the producers of a run that keeps its offsets."""
 
 
@@ -213,7 +213,7 @@ def _check_copied(data: Buffer, batches: BatchColumns, limits: RunLimits, next_o
     if not every(batches.leader_epoch[1:] >= batches.leader_epoch[:-1]):
         raise InvalidRecord("the leader epochs of staged batches fall")
     if limits.producers is not None:
-        limits.producers.add(data, batches)
+        limits.producers.add_all(data, batches)
     return int(last[-1]) + 1
 
 

@@ -1,4 +1,4 @@
-"""What a leader's batches do to the producers of a follower, before any of it is visible."""
+"""What batches do to the producers of a log, before any of it is visible."""
 
 from __future__ import annotations
 
@@ -12,24 +12,34 @@ from tidelog.segment.offset_metadata import LogOffsetMetadata
 
 if TYPE_CHECKING:
     from tidelog.codec.layout import Buffer
+    from tidelog.log.producers.producer_append import ProducerBatch
     from tidelog.log.producers.producer_entry import CompletedTxn
     from tidelog.log.producers.producer_state import ProducerStateManager
     from tidelog.records.batch_columns import BatchColumns
     from tidelog.segment.txn_index import AbortedTxn
 
 
-class FollowerUpdates:
-    """Checks batches as a follower's append does, and accumulates what they change.
+class ProducerUpdates:
+    """Checks batches as an append does, and accumulates what they change.
 
-    ``producers`` is the state that they come upon; None: that of a log yet to be created.
+    ``producers`` is the state that they come upon; None: that of a log yet to be created. Without
+    ``origin`` the batches are those of a leader.
     """
 
-    def __init__(self, producers: ProducerStateManager | None) -> None:
+    def __init__(
+        self,
+        producers: ProducerStateManager | None,
+        origin: AppendOrigin = AppendOrigin.REPLICATION,
+        transaction_version: int = UNKNOWN_TRANSACTION_VERSION,
+    ) -> None:
         self._producers: Final = producers
+        self._origin: Final = origin
+        self._transaction_version: Final = transaction_version
         self._infos: Final[dict[int, ProducerAppendInfo]] = {}
         self._completed: Final[list[CompletedTxn]] = []
+        self._transactional: Final[set[tuple[int, int, bool]]] = set()
 
-    def add(
+    def add_all(
         self, data: Buffer, batches: BatchColumns, *, base_offset: int = -1, position: int = -1
     ) -> None:
         """Add whole batches, with positions in ``data``.
@@ -40,22 +50,23 @@ class FollowerUpdates:
         """
         for start, batch in producer_batches(batches, data):
             at = position + start if base_offset >= 0 else -1
-            place = LogOffsetMetadata(batch.base_offset, base_offset, at)
-            info = self._info(batch.producer_id)
-            completed = info.append(batch, place, UNKNOWN_TRANSACTION_VERSION)
-            if completed is not None:
-                self._completed.append(completed)
+            self.add(batch, LogOffsetMetadata(batch.base_offset, base_offset, at))
 
-    def _info(self, producer_id: int) -> ProducerAppendInfo:
+    def add(self, batch: ProducerBatch, place: LogOffsetMetadata) -> None:
+        """Add a batch that is to be at a place; errors as ``ProducerAppendInfo.append``."""
+        producer_id = batch.producer_id
         info = self._infos.get(producer_id)
         if info is None:
-            origin = AppendOrigin.REPLICATION
             if self._producers is None:
-                info = ProducerAppendInfo(ProducerStateEntry(producer_id), origin)
+                info = ProducerAppendInfo(ProducerStateEntry(producer_id), self._origin)
             else:
-                info = self._producers.prepare_update(producer_id, origin)
+                info = self._producers.prepare_update(producer_id, self._origin)
             self._infos[producer_id] = info
-        return info
+        completed = info.append(batch, place, self._transaction_version)
+        if completed is not None:
+            self._completed.append(completed)
+        if batch.is_transactional:
+            self._transactional.add((producer_id, batch.producer_epoch, batch.is_control))
 
     def aborted(self, producers: ProducerStateManager) -> list[AbortedTxn]:
         """Return the entries of the transaction index."""
@@ -67,3 +78,5 @@ class FollowerUpdates:
             producers.update(info)
         for txn in self._completed:
             producers.complete_txn(txn)
+        for producer_id, epoch, is_marker in self._transactional:
+            producers.end_verification(producer_id, epoch, is_marker=is_marker)
