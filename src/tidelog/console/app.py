@@ -65,8 +65,8 @@ class Pages:
         self._desk = desk
         self._watch = watch
 
-    def html(self, page: PageOf, asked: Asked) -> tuple[int, str]:
-        """Return the status and the text of a page.
+    def answer(self, page: PageOf, asked: Asked) -> Response:
+        """Return a page.
 
         What is damaged or unreadable is shown in a page like any other.
         """
@@ -80,14 +80,15 @@ class Pages:
                 answer = _notice("That cannot be asked", str(error), 400)
             except (TidelogError, OSError) as error:
                 answer = _notice("This cannot be read now", str(error), 200)
-        return answer.status, self._rendered(answer)
+        return self._response(answer)
 
-    def not_found(self) -> str:
+    def not_found(self) -> Response:
         """Return the page for an address that none answers."""
-        return self._rendered(_notice("Not found", "There is no page at this address.", 404))
+        return self._response(_notice("Not found", "There is no page at this address.", 404))
 
-    def _rendered(self, answer: Answer) -> str:
-        return render(answer, paths=self._desk.paths, now_ms=self._desk.clock.now_ms())
+    def _response(self, answer: Answer) -> Response:
+        text = render(answer, paths=self._desk.paths, now_ms=self._desk.clock.now_ms())
+        return Response(text, answer.status, media_type="text/html")
 
 
 def make_app(desk: Desk, watch: Watch, access: Access) -> ASGIApp:
@@ -96,9 +97,7 @@ def make_app(desk: Desk, watch: Watch, access: Access) -> ASGIApp:
 
     def endpoint(page: PageOf) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
-            asked = Asked(request.path_params, request.query_params)
-            status, text = pages.html(page, asked)
-            return Response(text, status, media_type="text/html")
+            return pages.answer(page, Asked(request.path_params, request.query_params))
 
         return answer
 
@@ -108,11 +107,11 @@ def make_app(desk: Desk, watch: Watch, access: Access) -> ASGIApp:
     async def static(request: Request) -> Response:
         name = request.path_params["name"]
         if name not in STATIC_TYPES:
-            return Response(pages.not_found(), 404, media_type="text/html")
+            return pages.not_found()
         return Response(static_file(name), media_type=STATIC_TYPES[name])
 
     async def missing(_: Request, __: Exception) -> Response:
-        return Response(pages.not_found(), 404, media_type="text/html")
+        return pages.not_found()
 
     routes = [Route("/", start), Route("/static/{name}", static)]
     routes += [Route(path, endpoint(page)) for path, page in PAGES.items()]
