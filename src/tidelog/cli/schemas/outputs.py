@@ -30,7 +30,6 @@ from tidelog.cli.schemas.parts import (
     MARKS,
     MISSING,
     NEW_RECORD,
-    PARTITION,
     PARTITIONS,
     PLACE,
     RECORD,
@@ -43,8 +42,10 @@ from tidelog.datadir.log_dir_description import LogDirDescription
 from tidelog.env.overlay_files import FileChange
 from tidelog.explain.describe import LogFacts
 from tidelog.explain.groups import ChangedPosition, GroupPosition, ShownMember
+from tidelog.explain.kept_cuts import KeptCut
 from tidelog.explain.listed_partition import ListedPartition
 from tidelog.explain.log_transactions import ShownTransactions
+from tidelog.explain.offset_at import OffsetAt
 from tidelog.explain.pictures.log_picture import LogPicture
 from tidelog.explain.staged_transactions import StagedTransaction
 from tidelog.explain.verify.checked import Checked
@@ -114,17 +115,7 @@ _ALL_OFFSETS: Final = line(
         )
     },
 )
-_OFFSET_AT: Final = line(
-    "One partition, with `--at`.",
-    {
-        **PLACE,
-        "offset": nullable(integer("The offset; null: there is none.")),
-        "timestamp": nullable(
-            integer("Timestamp of its record, in ms since 1970-01-01; null: not asked for.")
-        ),
-        "leaderEpoch": nullable(integer("Leader epoch of its batch; null: not known.")),
-    },
-)
+_OFFSET_AT: Final = line("One partition, with `--at`.", {**PLACE, **fields(OffsetAt)})
 _FINDING: Final = line(
     "One finding.",
     {
@@ -140,22 +131,6 @@ _RECOVERED: Final = row(
             row(FileChange),
             "Files that a plan would change; empty for a recovery that is carried out.",
         )
-    },
-)
-_CUT: Final = line(
-    "A file that keeps what a recovery has cut off.",
-    {
-        "topic": nullable(string("Name of the topic; null: not known.")),
-        "partition": PARTITION,
-        "file": string("Its path."),
-        "fileBytes": integer("Its size, in bytes."),
-        "fromOffset": integer("First offset that was cut off."),
-        "cutAtMs": integer("When, in ms since 1970-01-01."),
-        "sourceFile": nullable(string("Name of the file that it was cut off; null: not known.")),
-        "sourceByte": nullable(integer("Where in that file, in bytes; null: not known.")),
-        "bytes": integer("How many bytes were cut off."),
-        "reason": string("Why."),
-        **fields(ReadableContent),
     },
 )
 _METRIC: Final = line(
@@ -430,7 +405,7 @@ _OUTPUTS: Final = {
     "spark compact": _output(SPARK_COMPACTION, counts(**_COMPACTION_COUNTS)),
     "recover": _output(_RECOVERED, _RECOVERY_COUNTS),
     "salvage": _output(
-        _CUT,
+        row(KeptCut, fields(ReadableContent)),
         counts(
             files="Such files.",
             unreadable="How many of them a newer release wrote; they have no line.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.options import ENCODING, JSON, LOGS, Command, argument
 from tidelog.cli.terminal import print_counts, print_message, print_row
@@ -86,10 +86,11 @@ def _chosen(args: Namespace, fs: FileSystem) -> list[CutFile]:
 
 
 def _print_summary(cut: CutFile, args: Namespace, fs: FileSystem) -> None:
+    from tidelog.explain.kept_cuts import KeptCut
     from tidelog.log.loading.lost_records import ReadableContent
 
     content = ReadableContent.of(cut.batches(fs))
-    print_row(args, _as_json(cut, content), _as_text(cut, content))
+    print_row(args, as_json(KeptCut.of(cut)) | as_json(content), _as_text(cut, content))
 
 
 def _as_text(cut: CutFile, content: ReadableContent) -> str:
@@ -103,23 +104,6 @@ def _as_text(cut: CutFile, content: ReadableContent) -> str:
         f"{name}: cut at offset {cut.name.from_offset:,} on {format_time(cut.kept_at_ms)},"
         f" from {cut.source}: {found}: {cut.reason}; in {os.path.basename(cut.path)}"
     )
-
-
-def _as_json(cut: CutFile, content: ReadableContent) -> dict[str, Any]:
-    described = cut.content.description
-    return {
-        "topic": cut.topic,
-        "partition": cut.partition,
-        "file": cut.path,
-        "fileBytes": cut.stored_bytes,
-        "fromOffset": cut.name.from_offset,
-        "cutAtMs": cut.kept_at_ms,
-        "sourceFile": None if described is None else described.file,
-        "sourceByte": None if described is None else described.position,
-        "bytes": cut.size_bytes,
-        "reason": cut.reason,
-        **as_json(content),
-    }
 
 
 def _print_records(cut: CutFile, args: Namespace, fs: FileSystem) -> int:

@@ -126,6 +126,7 @@ def _count(log: ReadOnlyLog, args: Namespace) -> dict[str, int]:
 
 
 def _offset_at(log: ReadOnlyLog, args: Namespace) -> dict[str, Any]:
+    from tidelog.explain.offset_at import OffsetAt
     from tidelog.log.reading.offset_lookup import OffsetTarget
 
     targets = {
@@ -135,6 +136,6 @@ def _offset_at(log: ReadOnlyLog, args: Namespace) -> dict[str, Any]:
     }
     found = log.offset_at(targets.get(args.at, args.at), _end_for(log, args))
     if found is None:
-        return {"offset": None, "timestamp": None, "leaderEpoch": None}
+        return as_json(OffsetAt())
     timestamp = None if found.timestamp < 0 else found.timestamp
-    return {"offset": found.offset, "timestamp": timestamp, "leaderEpoch": found.leader_epoch}
+    return as_json(OffsetAt(found.offset, timestamp, found.leader_epoch))
