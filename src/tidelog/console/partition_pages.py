@@ -22,7 +22,7 @@ from tidelog.explain.tables.partition_tables import BATCHES, EPOCHS, PRODUCERS, 
 from tidelog.explain.verify.findings import Severity
 from tidelog.explain.verify.verify_directory import check_directory
 from tidelog.explain.verify.verify_partition import verify_partition
-from tidelog.manager.compaction_plan import compaction_to_plan, plan_compaction
+from tidelog.manager.compaction_plan import compaction_to_plan
 
 if TYPE_CHECKING:
     from tidelog.console.asked import Asked
@@ -257,15 +257,8 @@ def _transactions(desk: Desk, key: TopicPartition, *, aborted: bool) -> ShownTra
 
 def _compaction(desk: Desk, key: TopicPartition, *, is_whole: bool) -> dict[str, Any]:
     """Return how the cleaner stands with a log and, of a small one, what a cleaning would drop."""
-    source = desk.tables
-    facts = plan_compaction(
-        partial(desk.open, key),
-        source.config(key.topic),
-        source.cleaner_lines(key),
-        desk.clock,
-        compaction_to_plan(desk.clock) if is_whole else None,
-    )
-    return as_json(facts)
+    compaction = compaction_to_plan(desk.clock) if is_whole else None
+    return as_json(desk.tables.compaction_of(key, partial(desk.open, key), compaction))
 
 
 def _check(desk: Desk, key: TopicPartition) -> dict[str, Any]:

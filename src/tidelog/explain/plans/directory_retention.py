@@ -6,15 +6,15 @@ With a share of the disk the plan of one log depends on all others, so they are 
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from tidelog.errors import UnknownTopicOrPartition
 from tidelog.explain.plans.disk_share_plan import plan_disk_share
-from tidelog.explain.plans.retention_plan import plan_retention
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
+    from tidelog.explain.plans.disk_share_plan import SharePlan
     from tidelog.explain.plans.plan_terms import PlanTerms
     from tidelog.log.retention.shrunk_log import ShrunkLog
     from tidelog.readonly.directory_files import DirectoryFiles
@@ -49,7 +49,11 @@ class DirectoryRetention:
 
     @cached_property
     def _shared(self) -> dict[TopicPartition, ShrunkLog]:
-        """The plans of all logs that are there; with the share of the disk."""
+        return {TopicPartition(plan.topic, plan.partition): plan for plan in self.share.logs}
+
+    @cached_property
+    def share(self) -> SharePlan:
+        """The plans of all logs that are there, with what the share of the disk deletes."""
         plans = []
         for key in self._terms.directory.partitions_in(self._part):
             with suppress(UnknownTopicOrPartition):  # it was deleted meanwhile
@@ -57,14 +61,8 @@ class DirectoryRetention:
         configs = {plan.topic: self._terms.retention_config(plan.topic) for plan in plans}
         free_bytes = self._part.fs.free_bytes(self._part.path)
         now_ms = self._terms.clock.now_ms()
-        share = plan_disk_share(plans, configs, free_bytes, self._percent, now_ms)
-        return {TopicPartition(plan.topic, plan.partition): plan for plan in share.logs}
+        return plan_disk_share(plans, configs, free_bytes, self._percent, now_ms)
 
     def _plan(self, key: TopicPartition) -> ShrunkLog:
-        return plan_retention(
-            lambda: self._terms.directory.open(*key),
-            self._terms.retention_config(key.topic),
-            self._terms.clock,
-            pinned_from=self._terms.pinned_from(key),
-            with_times=bool(self._percent),
-        )
+        opened = partial(self._terms.directory.open, *key)
+        return self._terms.retention_of(key, opened, with_times=bool(self._percent))

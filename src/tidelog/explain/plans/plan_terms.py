@@ -8,17 +8,24 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from tidelog.datadir.effective_config import NO_SETTINGS
 from tidelog.errors import TidelogError
 from tidelog.explain.plans.recovery_beside import recovery_points
-from tidelog.explain.plans.retention_plan import pinned_offsets, retention_config
-from tidelog.manager.compaction_plan import CleanerLines
+from tidelog.explain.plans.retention_plan import pinned_offsets, plan_retention, retention_config
+from tidelog.manager.compaction_plan import CleanerLines, plan_compaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from tidelog.cleaner.compaction import Compaction
+    from tidelog.cleaner.compaction_facts import CompactionFacts
+    from tidelog.cleaner.rewriting.filter_result import DroppedRecords
     from tidelog.config.log_config import LogConfig
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
+    from tidelog.log.retention.shrunk_log import ShrunkLog
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
+    from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.segment.filenames import TopicPartition
+
+    OnAnswer = Callable[[], Callable[[DroppedRecords], None]]
 
 T = TypeVar("T")
 
@@ -88,6 +95,32 @@ class PlanTerms:
         """Return what the plans of one log depend on; errors as above."""
         config, lines = self.retention_config(key.topic), self.cleaner_lines(key)
         return Planning(config, lines, self.clock, self.pinned_from(key))
+
+    def retention_of(
+        self, key: TopicPartition, opened: Callable[[], ReadOnlyLog], *, with_times: bool = False
+    ) -> ShrunkLog:
+        """Return what retention would delete of one log; arguments and errors as there."""
+        return plan_retention(
+            opened,
+            self.retention_config(key.topic),
+            self.clock,
+            pinned_from=self.pinned_from(key),
+            with_times=with_times,
+        )
+
+    def compaction_of(
+        self,
+        key: TopicPartition,
+        opened: Callable[[], ReadOnlyLog],
+        compaction: Compaction | None = None,
+        **on_answer: OnAnswer,
+    ) -> CompactionFacts:
+        """Return how the cleaner stands with one log, and what it would do, by its own rules.
+
+        Other arguments and errors as ``plan_compaction``.
+        """
+        config, lines = self.config(key.topic), self.cleaner_lines(key)
+        return plan_compaction(opened, config, lines, self.clock, compaction, **on_answer)
 
     def _path(self, key: TopicPartition) -> str:
         return self.directory.part_of(*key).path

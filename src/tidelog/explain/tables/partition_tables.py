@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -23,7 +24,7 @@ from tidelog.explain.tables.system_table import (
     columns_of,
 )
 from tidelog.log.retention.retention_outlook import SegmentOutlook
-from tidelog.manager.compaction_plan import compaction_to_plan, plan_compaction
+from tidelog.manager.compaction_plan import compaction_to_plan
 from tidelog.readonly.missing.gaps import find_gaps
 from tidelog.readonly.read_only_log import ReadUpTo
 from tidelog.readonly.snapshot_log import answer_at_once
@@ -325,13 +326,10 @@ PLAN_RETENTION: Final = SystemTable(
 
 
 def _plan_compaction(source: TableSource, key: TopicPartition) -> Iterator[Row]:
-    config = source.config(key.topic)
-    if not config.is_compacted:
+    if not source.config(key.topic).is_compacted:
         return
-    compaction = compaction_to_plan(source.clock)
-    facts = plan_compaction(
-        lambda: source.open(key), config, source.cleaner_lines(key), source.clock, compaction
-    )
+    opened, compaction = partial(source.open, key), compaction_to_plan(source.clock)
+    facts = source.compaction_of(key, opened, compaction)
     yield tuple(cells_of(facts.as_row(), PLAN_COMPACTION.columns))
 
 

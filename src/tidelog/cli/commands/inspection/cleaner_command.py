@@ -34,7 +34,6 @@ def run(args: Namespace) -> int:
     from tidelog.cli.operations import plan_terms
     from tidelog.cli.partition_choice import chosen_by
     from tidelog.explain.service_metrics import cleaner_of_service, cleaner_text
-    from tidelog.manager.compaction_plan import plan_compaction
 
     chosen = chosen_by(args)
     is_missing = chosen.report_missing(args.command)
@@ -42,8 +41,7 @@ def run(args: Namespace) -> int:
     compacted = [place for place in chosen.places if terms.config(place.topic).is_compacted]
 
     def status(place: Place) -> CompactionFacts:
-        noted, config = terms.cleaner_lines(place.key), terms.config(place.topic)
-        return plan_compaction(lambda: chosen.open(place), config, noted, terms.clock)
+        return terms.compaction_of(place.key, lambda: chosen.open(place))
 
     listed = failed = 0
     for _, facts in chosen._replace(places=compacted).look(args.command, status):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.arguments import whole
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Mapping
 
-    from tidelog.cli.partition_choice import ChosenPartitions, Place
+    from tidelog.cli.partition_choice import ChosenPartitions
     from tidelog.config.log_config import LogConfig
     from tidelog.explain.plans.plan_terms import PlanTerms
     from tidelog.log.retention.shrunk_log import ShrunkLog
@@ -85,6 +85,7 @@ def _plan_retention(args: Namespace) -> int:
     chosen = chosen_by(args)
     has_loss = chosen.report_missing(args.command)
     terms = plan_terms(args, chosen.directory, is_lenient=True)
+    _report_unknown({place.topic: terms.retention_config(place.topic) for place in chosen.places})
     logs = [as_json(log) for log in _plans(args, chosen, terms)]
     for log in logs:
         print_shrunk(args, "would delete", log)
@@ -94,40 +95,22 @@ def _plan_retention(args: Namespace) -> int:
 
 def _plans(args: Namespace, chosen: ChosenPartitions, terms: PlanTerms) -> list[ShrunkLog]:
     """Return the plans of the chosen logs; with ``--disk-percent``, found out from all logs."""
-    from tidelog.explain.plans.retention_plan import plan_retention
-
-    percent = args.disk_percent
-    topics = dict.fromkeys(place.topic for place in chosen.places)
-    configs = {topic: terms.retention_config(topic) for topic in topics}
-    _report_unknown(configs)
-
-    def plan(place: Place) -> ShrunkLog:
-        return plan_retention(
-            lambda: chosen.open(place),
-            configs[place.topic],
-            terms.clock,
-            pinned_from=terms.pinned_from(place.key),
-            with_times=percent is not None,
+    if args.disk_percent is None:
+        found = chosen.look(
+            args.command, lambda place: terms.retention_of(place.key, partial(chosen.open, place))
         )
+        return [log for _, log in found]
+    from tidelog.explain.plans.directory_retention import DirectoryRetention
 
-    plans = list(chosen.look(args.command, plan))
-    if percent is None:
-        return [log for _, log in plans]
-    from tidelog.explain.plans.disk_share_plan import plan_disk_share
-
-    by_directory: dict[str, list[ShrunkLog]] = {}
-    for place, log in plans:
-        by_directory.setdefault(os.path.dirname(place.path), []).append(log)
-    shared: list[ShrunkLog] = []
-    for path, logs in by_directory.items():
-        free_bytes = chosen.directory.fs.free_bytes(path)
-        share = plan_disk_share(logs, configs, free_bytes, percent, terms.clock.now_ms())
-        shared += share.logs
+    logs: list[ShrunkLog] = []
+    for part in chosen.directory.parts:
+        share = DirectoryRetention(terms, part, args.disk_percent).share
+        logs += share.logs
         if share.excess_bytes:
             size = format_bytes(share.excess_bytes)
-            text = f"the logs in {path} would still take {size} more than their share"
+            text = f"the logs in {part.path} would still take {size} more than their share"
             print_message(args.command, text)
-    return shared
+    return logs
 
 
 def _report_unknown(configs: Mapping[str, LogConfig]) -> None:

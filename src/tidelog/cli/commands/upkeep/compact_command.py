@@ -148,17 +148,15 @@ def _planned(
     """
     from tidelog.cli.operations import plan_terms
     from tidelog.explain.plans.txn_index_check import unmatched_txn_indexes
-    from tidelog.manager.compaction_plan import compaction_to_plan, plan_compaction
+    from tidelog.manager.compaction_plan import compaction_to_plan
 
     terms = plan_terms(args, chosen.directory)
     compaction = compaction_to_plan(terms.clock, on_progress=show)
 
     def plan(place: Place) -> tuple[CompactionFacts, list[str]]:
-        config, noted = terms.config(place.topic), terms.cleaner_lines(place.key)
         begin = {} if dropped is None else {"on_answer": partial(dropped.begin, place.key)}
-        facts = plan_compaction(
-            lambda: chosen.open(place), config, noted, terms.clock, compaction, **begin
-        )
+        opened = partial(chosen.open, place)
+        facts = terms.compaction_of(place.key, opened, compaction, **begin)
         if not facts.is_compacted:
             return facts, []
         with chosen.open(place) as log:
