@@ -80,15 +80,27 @@ def key_value(text: str) -> tuple[str, str]:
     return key, value
 
 
+def _checked(text: str, check: Callable[[str], object]) -> str:
+    """Return a word as it is, unless ``check`` raises ValueError for it."""
+    try:
+        check(text)
+    except ValueError as error:
+        raise ArgumentTypeError(f"{text}: {error}") from None
+    return text
+
+
 def log_level(text: str) -> str:
     """Return a level, or a logger with its level, as it is if it is valid."""
     from tidelog.config.log_levels import parse_log_levels
 
-    try:
-        parse_log_levels([text])
-    except ValueError as error:
-        raise ArgumentTypeError(f"{text}: {error}") from None
-    return text
+    return _checked(text, lambda one: parse_log_levels([one]))
+
+
+def listen_address(text: str) -> str:
+    """Return where to listen, as it is if it is valid."""
+    from tidelog.config.serve_config import parse_endpoint
+
+    return _checked(text, parse_endpoint)
 
 
 def byte_pattern(text: str) -> re.Pattern[bytes]:
@@ -103,10 +115,7 @@ def record_form(text: str) -> str:
     """Return a form of ``cat``, as it is if it is valid."""
     from tidelog.cli.cat.record_forms import check_form
 
-    try:
-        return check_form(text)
-    except ValueError as error:
-        raise ArgumentTypeError(f"{text}: {error}") from None
+    return _checked(text, check_form)
 
 
 def deletion_end(text: str) -> int:

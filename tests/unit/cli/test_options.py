@@ -34,7 +34,6 @@ DIFFERENT = {
     "--from": "cat also takes the word end",
     "--follow": "cat continues reading; alter lets a setting follow the process that opens a topic",
     "--format": "cat has more forms to write than append has to read",
-    "--dir": "several for commands that take several",
 }
 """Options of one name that differ from command to command, and how."""
 

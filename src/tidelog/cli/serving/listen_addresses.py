@@ -1,24 +1,16 @@
-"""Where a command listens, and the check that only this machine reaches it."""
+"""The check that only this machine reaches where a command listens."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.config.serve_config import LOOPBACK, parse_endpoint
+from tidelog.config.serve_config import LOOPBACK
 from tidelog.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tidelog.config.serve_config import Endpoint
-
-
-def endpoint_of(text: str) -> Endpoint:
-    """Parse what ``--listen`` was given; raise InvalidArgument."""
-    try:
-        return parse_endpoint(text)
-    except ValueError as error:
-        raise InvalidArgument(f"--listen: {error}") from None
 
 
 def check_loopback(endpoints: Iterable[Endpoint], may: str) -> None:

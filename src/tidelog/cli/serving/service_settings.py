@@ -61,8 +61,6 @@ def service_config(args: Namespace, given: ChainMap[str, str]) -> BrokerConfig:
         if not directories and args.config is None:
             # Kafka's default lies in /tmp, where nothing is kept for long.
             raise InvalidArgument(f"no directory given: use -d DIR or set {DIRECTORY_VARIABLE}")
-    if "" in directories:
-        raise InvalidArgument("the name of a data directory is empty")
     paths = tuple(dict.fromkeys(map(absolute_path, directories)))
     defaults = TIDELOG_DEFAULTS if args.config is None else LogConfig.of_kafka()
     config = broker_config(_of_storage(args, given), paths, defaults, _of_listeners(args))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tidelog.cli.parser import make_parser
 from tidelog.cli.server_properties import broker_properties
 from tidelog.cli.serving.service_settings import given_settings, service_config
 from tidelog.config.sources import broker_config
@@ -209,12 +210,15 @@ def test_cordoned_directories_are_among_those_of_the_command_line(tmp_path: Path
         service_config(args, ChainMap({"cordoned.log.dirs": "/b"}))
 
 
-def test_an_empty_name_of_a_directory_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("words", [["-d", ""], [""]])
+def test_an_empty_name_of_a_directory_is_refused(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     """It would be the current directory."""
-    args = args_of(tmp_path, config=None, directories=[""])
+    with pytest.raises(SystemExit):
+        make_parser(["run"]).parse_args(["run", *words])
 
-    with pytest.raises(InvalidArgument, match="empty"):
-        service_config(args, given_settings(args))
+    assert "the name of a directory must not be empty" in capsys.readouterr().err
 
 
 def test_a_service_without_a_directory_is_refused(

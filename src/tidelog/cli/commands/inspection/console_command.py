@@ -6,6 +6,7 @@ import logging
 import sys
 from typing import TYPE_CHECKING, Final
 
+from tidelog.cli.arguments import listen_address
 from tidelog.cli.options import SERVER_PROPERTIES, WHOLE_DIRECTORIES, Command, argument
 from tidelog.cli.terminal import print_line
 from tidelog.env.clock import SYSTEM_CLOCK
@@ -25,6 +26,7 @@ COMMAND: Final = Command(
         argument(
             "--listen",
             action="append",
+            type=listen_address,
             metavar="HOST:PORT",
             help="where the browser connects to; repeatable; port 0: a free one (default:"
             " 127.0.0.1:0)",
@@ -48,10 +50,11 @@ def run(args: Namespace) -> int:
     from tidelog.cli.extras import needs_extra
     from tidelog.cli.partition_choice import data_directories
     from tidelog.cli.server_properties import broker_properties
-    from tidelog.cli.serving.listen_addresses import check_loopback, endpoint_of
+    from tidelog.cli.serving.listen_addresses import check_loopback
+    from tidelog.config.serve_config import parse_endpoint
     from tidelog.env.system_files import SYSTEM_FILES
 
-    listen = [endpoint_of(text) for text in args.listen or _USUAL]
+    listen = [parse_endpoint(text) for text in args.listen or _USUAL]
     if not args.insecure:
         check_loopback(listen, "read everything once it learns the token")
     with needs_extra("console"):

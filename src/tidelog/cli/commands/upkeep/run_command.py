@@ -9,8 +9,15 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from tidelog.cli.arguments import log_level, whole
-from tidelog.cli.options import DIRECTORY_VARIABLE, SERVER_PROPERTIES, SETTINGS, Command, argument
+from tidelog.cli.arguments import directory_name, log_level, whole
+from tidelog.cli.options import (
+    DIRECTORY_VARIABLE,
+    SERVER_PROPERTIES,
+    SETTINGS,
+    Command,
+    argument,
+    directory_option,
+)
 from tidelog.cli.terminal import print_message
 from tidelog.errors import KafkaStorageError, StartAborted, TidelogError
 from tidelog.exit_codes import ExitCode
@@ -31,16 +38,10 @@ _LOGGER: Final = "tidelog.run"
 
 
 ARGUMENTS: Final = (
-    argument("words", metavar="DIR", nargs="*", help="the same as -d DIR"),
-    argument(
-        "-d",
-        "--dir",
-        action="append",
-        default=[],
-        metavar="DIR",
-        dest="directories",
-        help=f"data directory; repeatable (default: log.dirs of the settings, else"
-        f" ${DIRECTORY_VARIABLE})",
+    argument("words", metavar="DIR", nargs="*", type=directory_name, help="the same as -d DIR"),
+    directory_option(
+        "data directory; repeatable (default: log.dirs of the settings, else"
+        f" ${DIRECTORY_VARIABLE})"
     ),
     argument(
         "--config", metavar="FILE", help="a properties file, such as Kafka's server.properties"

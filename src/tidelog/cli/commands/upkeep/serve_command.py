@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from tidelog.cli.arguments import listen_address
 from tidelog.cli.commands.upkeep import run_command
 from tidelog.cli.options import Command, argument
 
@@ -22,6 +23,7 @@ COMMAND: Final = Command(
         argument(
             "--listen",
             action="append",
+            type=listen_address,
             metavar="HOST:PORT",
             help="where clients connect to; repeatable; port 0: on a free one (default: listeners"
             " of the settings, else 127.0.0.1:9092)",
@@ -42,10 +44,6 @@ def run(args: Namespace) -> int:
     """Do as ``run``, and serve clients."""
     args.serves = True
     if args.listen:
-        from tidelog.cli.serving.listen_addresses import endpoint_of
-
-        for text in args.listen:
-            endpoint_of(text)
         args.options.append(("listeners", ",".join(args.listen)))
     return run_command.run(args, partial(_open_door, args))
 
