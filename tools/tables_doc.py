@@ -20,12 +20,18 @@ PAGE = Path(__file__).parents[1] / "docs" / "tables.md"
 
 TEMPLATE = Path(__file__).parent / "tables_template.md"
 
+COMMON = {"topic": "name of the topic", "partition": "number of the partition"}
+"""Columns of all tables about partitions; the template has them once."""
+
 
 def section(table: SystemTable) -> str:
     """Return the part of the page about one table."""
+    texts = {one.name: one.text for one in table.columns}
+    common = COMMON if COMMON.items() <= texts.items() else {}
     columns = "".join(
         f"| `{one.name}` | {one.type}{' or null' * one.is_nullable} | {one.text} |\n"
         for one in table.columns
+        if one.name not in common
     )
     heading = f"\n## {table.name}\n\nA row is {table.text}.\n\n"
     return f"{heading}| Column | Type | What it is |\n|---|---|---|\n{columns}"
