@@ -235,7 +235,7 @@ WANTED: dict[str, Callable[[Outcome], bool]] = {
         only("found", "committed"), has_damaged("index", "swap")
     ),
 }
-"""What may differ from Kafka, each as ``docs/differences.md`` says and gives the reason for."""
+"""What may differ from Kafka, each as ``docs/differences.md`` says."""
 
 
 def run(case: RecoveryCase, kafka_log: KafkaLog, folder: Path) -> Outcome:
