@@ -34,6 +34,7 @@ from tidelog.manager.mirror_ranges import (
 )
 from tidelog.records.isolation import Isolation
 from tidelog.records.memory import walk
+from tidelog.segment.filenames import TopicPartition
 from tidelog.staging.bundle import BundleWriter
 from tidelog.staging.commit import Transaction
 from tidelog.staging.finished import read_finished
@@ -261,7 +262,10 @@ class Mirror:
                 text = "offset-gap directory=%s start_offset=%d end_offset=%d"
                 _log.warning(text, log.directory, hole.start_offset, hole.end_offset)
             is_new = topic.name in self._new
-            done = MirroredPartition(topic.name, number, is_new, found, found, start)
+            # Of a source that has deleted all its records, the mirror gets the end: below that,
+            # appends after a hand-over would get offsets that consumers have passed.
+            ends_at = found if first < end else first
+            done = MirroredPartition(topic.name, number, is_new, ends_at, ends_at, start)
             done.log_start_offset = max(start, 0 if target is None else target.log_start_offset)
             done.settings_left_out = self._left_out.get(topic.name, ())
             return done, MirrorRange(
@@ -323,7 +327,10 @@ class Mirror:
 
     def _move_log_start(self, done: MirroredPartition) -> None:
         log = self._manager.partition(done.topic, done.partition).log
-        if log.log_start_offset < done.log_start_offset <= log.log_end_offset:
+        if log.log_end_offset < done.end_offset:
+            key = TopicPartition(done.topic, done.partition)
+            self._manager.truncation.truncate_fully_and_start_at(key, done.end_offset)
+        elif log.log_start_offset < done.log_start_offset <= log.log_end_offset:
             log.maybe_increment_log_start_offset(done.log_start_offset)
             log.delete_segments_below_start()
 

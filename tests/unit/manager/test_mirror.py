@@ -280,6 +280,31 @@ def test_the_log_start_moves_along() -> None:
         assert logs.partition("t", 0).log.log_start_offset == 4
 
 
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_mirror_ends_where_a_source_without_records_does(*, is_new: bool) -> None:
+    """Else appends after a hand-over would get offsets that consumers have read already."""
+    homes = homes_with(b"a", b"b")
+    if not is_new:
+        homes.mirror()
+    with homes.source() as logs:
+        log = logs.partition("t", 0).log
+        append(log, b"c")
+        log.maybe_increment_log_start_offset(3)
+
+    planned, _ = homes.mirror(is_plan=True)
+    done, _ = homes.mirror()
+
+    assert (planned.end_offset, planned.log_start_offset) == (3, 3)
+    assert (done.batches, done.start_offset, done.end_offset, done.log_start_offset) == (0, 3, 3, 3)
+    with homes.target() as logs:
+        log = logs.partition("t", 0).log
+        assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (3, 3, 3)
+    with homes.source() as logs:
+        append(logs.partition("t", 0).log, b"d")
+    assert homes.mirror()[0].end_offset == 4
+    homes.check()
+
+
 def test_what_compaction_took_from_the_source_stays_a_gap() -> None:
     """What was copied before it stays in the mirror until it is compacted there."""
     homes = homes_with(b"a", cleanup_policy="compact")
