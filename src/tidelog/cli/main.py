@@ -41,10 +41,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         # write the rest at exit.
         sys.stdout = None
         return ExitCode.OK
+    except OSError as error:  # commands report their own; this is of standard output
+        from tidelog.cli.terminal import print_error
+
+        sys.stdout = None  # as above
+        print_error(f"tidelog: standard output: {error.strerror}")
+        return ExitCode.FAILED
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
     except _Terminated:
         return ExitCode.TERMINATED
+    finally:
+        try:
+            sys.stderr.flush()
+        except OSError:  # the interpreter would try again at exit, and end with a code of its own
+            sys.stderr = None
     return code
 
 

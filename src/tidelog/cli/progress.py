@@ -123,18 +123,24 @@ class ProgressLine:
             task.is_drawn = self._is_drawn = True
             if self._is_redrawn:
                 width = self._columns() - 1
-                self._stream.write(f"{_ERASE}{task.text(width)[:width]}")
+                self._write(f"{_ERASE}{task.text(width)[:width]}")
             else:
-                self._stream.write(f"tidelog {self._command}: {task.text()}\n")
-            self._stream.flush()
+                self._write(f"tidelog {self._command}: {task.text()}\n")
 
     def erase(self) -> None:
         """Erase the line, for other output; the next step draws it again."""
         with self._lock:
             if self._is_drawn and self._is_redrawn:
-                self._stream.write(_ERASE)
-                self._stream.flush()
+                self._write(_ERASE)
             self._is_drawn = False
+
+    def _write(self, text: str) -> None:
+        """Write it; show nothing more where that fails, as on a terminal that was closed."""
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except OSError:
+            self._is_shown = self._is_redrawn = False
 
     @contextmanager
     def in_use(self) -> Iterator[Self]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
@@ -130,10 +131,20 @@ def print_line(text: str) -> None:
 
 
 def print_message(command: str, text: str) -> None:
-    """Print a line to standard error, after everything printed so far to standard output."""
-    sys.stdout.flush()
+    """Print a line to standard error, after everything printed so far to standard output.
+
+    It raises nothing: it is called for events of a log, too, in the middle of a change.
+    """
+    with suppress(OSError):  # raised again by what prints next, or at the end
+        sys.stdout.flush()
     begin_line()
-    print(f"tidelog {command}: {printable(text)}", file=sys.stderr)
+    print_error(f"tidelog {command}: {printable(text)}")
+
+
+def print_error(line: str) -> None:
+    """Print a line to standard error, if that can be written to; the exit code says it as well."""
+    with suppress(OSError):
+        print(line, file=sys.stderr)
 
 
 def screen_width() -> int:

@@ -212,6 +212,58 @@ def test_a_reader_may_close_the_output_early(
     assert sys.stdout is None
 
 
+class Full(io.BytesIO):
+    """A file on a full disk."""
+
+    def write(self, _data: object) -> int:
+        """Fail as such a file does."""
+        raise OSError(ENOSPC, "No space left on device")
+
+
+def test_output_that_cannot_be_written_is_an_error(
+    topic: Cli, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A message names it; the code is the one of a failed operation."""
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(Full(), encoding="utf-8"))
+
+    assert main(["list", "-d", str(topic.data)]) == 3
+    assert sys.stdout is None
+    assert capsys.readouterr().err == "tidelog: standard output: No space left on device\n"
+
+
+@pytest.mark.parametrize("kind", [Full, Closed])
+def test_a_standard_error_that_cannot_be_written_changes_nothing(
+    torn: Cli,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    kind: type[io.BytesIO],
+) -> None:
+    """Events are printed in the middle of a change; that continues, with the same exit codes."""
+    for words, code in ((["append", "t"], 0), (["cat", "other"], 2), (["nonsense"], 2)):
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"d\n")))
+            err = io.TextIOWrapper(kind(), encoding="utf-8", line_buffering=True)
+            patch.setattr(sys, "stderr", err)
+
+            assert main([*words, "-d", str(torn.data)]) == code
+
+    capsys.readouterr()
+    assert torn.values() == ["a", "d"]
+
+
+@pytest.mark.parametrize(("kind", "code"), [(Full, 3), (Closed, 0)])
+def test_a_change_is_made_to_the_end_whatever_becomes_of_its_output(
+    topic: Cli, monkeypatch: pytest.MonkeyPatch, kind: type[io.BytesIO], code: int
+) -> None:
+    """Half of it would be left out, with an exit code as if all were done."""
+    topic("create", "u", "-d", str(topic.data))
+    out = io.TextIOWrapper(kind(), encoding="utf-8", write_through=True)
+    monkeypatch.setattr(sys, "stdout", out)
+
+    assert main(["delete", "t", "u", "-d", str(topic.data)]) == code
+    assert [path.name for path in topic.data.glob("*-0")] == []
+
+
 def test_output_is_utf8_in_every_locale(topic: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """JSON is UTF-8; a C locale does not make a command fail."""
     topic.append("☃")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from errno import EIO
 
 import pytest
 
@@ -20,6 +21,14 @@ class Terminal(io.StringIO):
     def isatty(self) -> bool:
         """Return True."""
         return True
+
+
+class Hangup(Terminal):
+    """A terminal that was closed."""
+
+    def write(self, _text: str) -> int:
+        """Fail as such a terminal does."""
+        raise OSError(EIO, "Input/output error")
 
 
 class Screen:
@@ -80,6 +89,17 @@ def test_the_line_is_erased_at_the_end(screen: Screen) -> None:
         task.show(2)
 
     assert screen.stream.getvalue().endswith("\r\x1b[K")
+
+
+def test_a_terminal_that_was_closed_does_not_end_the_work() -> None:
+    """Steps are reported in the middle of a change; after the first failure none is drawn."""
+    screen = Screen(Hangup())
+    with screen.line.task("copying", 4) as task:
+        for done in range(4):
+            screen.clock.advance(1_500)
+            task.show(done)
+
+    assert screen.texts() == []
 
 
 def test_a_message_starts_on_an_empty_line(screen: Screen, monkeypatch: pytest.MonkeyPatch) -> None:

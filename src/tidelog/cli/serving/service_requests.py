@@ -53,18 +53,24 @@ def perform(
 
     ``opened`` locks and opens the directory; by default it is opened to be changed. ``show`` is
     called once with each row of the result, as they come; if the command fails, with the rows of
-    what it had done, before the error is raised. ``is_plan``: no service is asked. Errors as
+    what it had done, before the error is raised. If it cannot print, the command is carried out all
+    the same, and that error raised at the end. ``is_plan``: no service is asked. Errors as
     ``here_or_there``, and of the command.
     """
     shown = 0
     rest: Sequence[Any] = ()
+    unprinted: OSError | None = None
 
     def report(row: Any) -> None:  # noqa: ANN401 - as above
-        nonlocal shown
+        nonlocal shown, unprinted
         shown += 1
-        if show is not None:
-            current_line().erase()
+        if show is None or unprinted is not None:
+            return
+        current_line().erase()
+        try:
             show(row)
+        except OSError as error:
+            unprinted = error
 
     def here() -> Any:  # noqa: ANN401 - as above
         with (opened or partial(open_to_change, data_dir, watcher=ShownWork()))() as manager:
@@ -80,6 +86,8 @@ def perform(
     finally:
         for row in rest:
             report(row)
+    if unprinted is not None:
+        raise unprinted
     return result
 
 
