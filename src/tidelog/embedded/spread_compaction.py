@@ -200,31 +200,35 @@ def hash_task(plan: SpreadPlan, number: int) -> Iterator[tuple[int, object]]:
         for one in hash_file(plan, number, SYSTEM_FILES):
             yield one.bucket if not isinstance(one, HashedFile) else number % plan.buckets, one
     except TidelogError as error:
-        yield 0, Failed(error)
+        # Every bucket lacks entries of this file. A lost result may be made again for one of them.
+        yield from ((bucket, Failed(error)) for bucket in range(plan.buckets))
 
 
 def merge_task(plan: SpreadPlan, values: Iterable[Any]) -> Iterator[tuple[int, object]]:
     """Yield values for ``rewrite_task``, each with its group, by all values of one bucket.
 
-    Among them are the ``NumberedEvents`` of files, and what has ``Failed``, for the driver.
+    Among them are the ``NumberedEvents`` of files, for the driver. If one of the values has
+    ``Failed``, every group gets that.
     """
-    others: list[HashedFile | Failed] = []
+    hashed: list[HashedFile] = []
+    failed: list[Failed] = []
 
     def parts() -> Iterator[Any]:
         for value in values:
-            if isinstance(value, (HashedFile, Failed)):
-                others.append(value)
+            if isinstance(value, HashedFile):
+                hashed.append(value)
+            elif isinstance(value, Failed):
+                failed.append(value)
             else:
                 yield value
 
     try:
         yield from merge_bucket(plan, parts())
     except TidelogError as error:
-        others.append(Failed(error))
-    for other in others:
-        if isinstance(other, Failed):
-            yield 0, other
-            continue
+        failed.append(Failed(error))
+    for one in failed[:1]:
+        yield from ((group, one) for group in range(len(plan.groups)))
+    for other in hashed:
         group = plan.group_of(other.number)
         yield group, other.superseded
         events = FileEvents(other.events, other.records, other.size_bytes)
@@ -234,14 +238,24 @@ def merge_task(plan: SpreadPlan, values: Iterable[Any]) -> Iterator[tuple[int, o
 def rewrite_task(
     plan: SpreadPlan, group: int, values: Iterable[Any], transactions: CleanedTransactions
 ) -> RewrittenGroup | Failed:
-    """Rewrite a group by all values for it. Raises OSError."""
-    sets: Iterator[OffsetSet] = (
-        value for value in values if not isinstance(value, (NumberedEvents, Failed))
-    )
+    """Rewrite a group by all values for it, of which none has ``Failed``. Raises OSError."""
     rng = random.SystemRandom()
     try:
+        sets = _sets(values)
         return rewrite_group(
             plan, group, sets, transactions, fs=SYSTEM_FILES, clock=SYSTEM_CLOCK, rng=rng
         )
     except TidelogError as error:
         return Failed(error)
+
+
+def _sets(values: Iterable[Any]) -> Iterator[OffsetSet]:
+    """Yield the sets of superseded offsets; raise the error of what has failed.
+
+    Without its sets a group would keep a value whose tombstone a later cleaning removes.
+    """
+    for value in values:
+        if isinstance(value, Failed):
+            raise value.error
+        if not isinstance(value, NumberedEvents):
+            yield value
