@@ -19,7 +19,7 @@ from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from tidelog.explain.groups import GroupPosition
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
@@ -57,7 +57,9 @@ def _keys_to_reset(
     args: Namespace,
 ) -> list[TopicPartition]:
     number: int | None = args.partition
-    keys = _partitions_of(directory, topics, number) if topics else [*known]
+    keys = (
+        _partitions_of(directory, topics, number) if topics else _present(directory, known, number)
+    )
     found = [
         key
         for key in keys
@@ -71,6 +73,20 @@ def _keys_to_reset(
             f"{directory.name} has no positions of group {group}{of or where}{more}"
         )
     return found
+
+
+def _present(
+    directory: ReadOnlyDirectory, known: Iterable[TopicPartition], number: int | None
+) -> list[TopicPartition]:
+    """Return the partitions that are there; a topic may be deleted, or not be restored."""
+    wanted = [key for key in known if number in {None, key.partition}]
+    there = set(directory.partitions)
+    directory.check_present({topic: None for topic, _ in wanted if topic in directory.topic_names})
+    for key in wanted:
+        if key not in there:
+            text = f"{directory.name} has no partition {key}: its position stays as it is"
+            print_message("groups", text)
+    return [key for key in wanted if key in there]
 
 
 def delete(args: Namespace, names: list[str]) -> int:

@@ -316,3 +316,25 @@ def place(cli: Cli, offsets: dict[int, int]) -> None:
         logs.create_topic(OFFSETS_TOPIC)
         home = logs.manager.partition(OFFSETS_TOPIC, 0)
         home.append_records(position_records("g", found))
+
+
+def test_positions_in_deleted_topics_keep_no_group_from_being_set(topic: Cli) -> None:
+    """They are named, and stay: after a restore, some topics may be missing."""
+    topic.append("a", "b")
+    topic.on("create", "u")
+    topic.append("x", topic="u")
+    commit(topic, "g", "t", 1)
+    commit(topic, "g", "u", 1)
+    topic.on("delete", "u")
+
+    outcome = topic.on("groups", "reset", "g", "--to", "latest", "--execute", "--json")
+
+    assert (outcome.code, [(row["topic"], row["newOffset"]) for row in outcome.rows]) == (
+        0,
+        [("t", 2)],
+    )
+    assert outcome.err == (
+        f"tidelog groups: {topic.data} has no partition u-0: its position stays as it is\n"
+    )
+    topic.on("delete", "t")
+    assert topic.on("groups", "reset", "g", "--to", "current").code == 2
