@@ -288,6 +288,9 @@ class LogSegment(SegmentReader):
         before = self._size_bytes
         interval_bytes = self.config.index_interval_bytes
         found = segment_recovery.check(self.view(), interval_bytes, observer, how)
+        if found.reason:
+            where = self.path, found.valid_bytes
+            _log.warning("segment-truncated path=%s position=%d reason=%s", *where, found.reason)
         if on_cut is not None and found.valid_bytes < before:
             reason = found.reason or "the file ends inside a batch"
             cut = self._files.log, found.valid_bytes, before, found.next_offset, reason
@@ -301,17 +304,23 @@ class LogSegment(SegmentReader):
 
     def reindex(self, found: segment_recovery.Recovered) -> None:
         """Replace the indexes by those of ``found``, and truncate the file to its valid bytes."""
-        for index in (self.offset_index, self.time_index, self.txn_index):
-            index.reset()
-        self._set_largest(None)
-        found.write_to(self.view(), self.txn_index)
+        self.txn_index.reset()
+        self._replace_lookups(found)
+        self.txn_index.append_all(found.aborted)
         self._size_bytes = found.valid_bytes
         self._files.cut_log(found.valid_bytes)
         self._first_timestamp = None
-        self._set_largest(TimestampOffset(*found.state[1:]))
-        self._append_last_time_entry()
-        self.offset_index.trim()
-        self.time_index.trim()
+        self._end_lookups(found)
+
+    def rebuild_lookups(self) -> None:
+        """Make offset and time index again, of the batches up to the first bad one.
+
+        Records and transaction index do not change. Raises ContradictedOffsets and
+        SegmentOffsetOverflow, as ``recover``.
+        """
+        found = segment_recovery.check(self.view(), self.config.index_interval_bytes, None)
+        self._replace_lookups(found)
+        self._end_lookups(found)
 
     def truncate_to(self, offset: int) -> int:
         """Remove all batches with offsets at or above ``offset``; return the bytes truncated.
@@ -447,6 +456,19 @@ class LogSegment(SegmentReader):
         self._files.moved_to(directory)
 
     # Inside
+
+    def _replace_lookups(self, found: segment_recovery.Recovered) -> None:
+        """Replace the entries of offset and time index; ``_end_lookups`` writes the files."""
+        self.offset_index.reset()
+        self.time_index.reset()
+        self._set_largest(None)
+        found.write_to(self.view())
+
+    def _end_lookups(self, found: segment_recovery.Recovered) -> None:
+        self._set_largest(TimestampOffset(*found.state[1:]))
+        self._append_last_time_entry()
+        self.offset_index.trim()
+        self.time_index.trim()
 
     def _write(
         self,

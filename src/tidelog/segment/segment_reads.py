@@ -6,9 +6,10 @@ Every lookup takes a ``SegmentView`` once, which no append changes. Kafka: ``Log
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from tidelog.errors import InvalidArgument
+from tidelog.errors import CorruptMessage, InvalidArgument
 from tidelog.lazy import np
 from tidelog.records.batch import INT32_MAX, NO_TIMESTAMP
 from tidelog.records.damage.sound_offsets import OffsetBounds
@@ -366,18 +367,21 @@ class SegmentReader(SegmentSearch):
         Walks from the last index entry to the end. Raises CorruptMessage.
         """
         view = self.view()
-        first = _translate(view, view.offset_index.last_offset)
-        if first is None:
-            return view.base_offset
-        last_offset = first.last_offset
-        for batch in read_headers(view.file, first.position, view.size_bytes):
-            last_offset = batch.last_offset
-        return last_offset + 1
+        next_offset = view.base_offset
+        for batch in read_headers(view.file, self.tail_start(), view.size_bytes):
+            next_offset = batch.last_offset + 1
+        return next_offset
 
     def tail_start(self) -> int:
-        """Return a byte at or after the last index entry where a batch starts; CorruptMessage."""
+        """Return a byte at or after the last index entry where a batch starts.
+
+        Where that entry points to no batch with its offset, the first byte: a walk from there meets
+        what is damaged, if it is not the index.
+        """
         view = self.view()
-        first = _translate(view, view.offset_index.last_offset)
+        first = None
+        with suppress(CorruptMessage):
+            first = _translate(view, view.offset_index.last_offset)
         return 0 if first is None else first.position
 
     def bad_end(self, start: int) -> BadEnd | None:

@@ -5,7 +5,6 @@ Kafka: ``LogSegment.recover``.
 
 from __future__ import annotations
 
-import logging
 from contextlib import closing
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
@@ -33,9 +32,7 @@ if TYPE_CHECKING:
     from tidelog.records.damage.contradiction import Contradiction
     from tidelog.segment.checked_batches import CheckedBatches, Helpers
     from tidelog.segment.segment_reads import SegmentView
-    from tidelog.segment.txn_index import AbortedTxn, TransactionIndex
-
-_log = logging.getLogger(__name__)
+    from tidelog.segment.txn_index import AbortedTxn
 
 
 class RecoveryObserver(Protocol):
@@ -74,11 +71,10 @@ class Recovered(NamedTuple):
     next_offset: int
     reason: str = ""
 
-    def write_to(self, view: SegmentView, txn_index: TransactionIndex) -> None:
-        """Write the indexes, which the caller has reset."""
+    def write_to(self, view: SegmentView) -> None:
+        """Write offset and time index, which the caller has reset."""
         if self.entries:
             PlannedEntries.joined(self.entries).append_to(view.offset_index, view.time_index)
-        txn_index.append_all(self.aborted)
 
 
 class Cut(NamedTuple):
@@ -173,9 +169,6 @@ def check(
     reason = reason or checker.error
     if reason is None and found is not None and not left_out:
         reason = CorruptMessage(found.reason, found.position)
-    if reason is not None:
-        cut = view.file.path, built.valid_bytes
-        _log.warning("segment-truncated path=%s position=%d reason=%s", *cut, reason.reason)
     return built.recovered("" if reason is None else reason.reason)
 
 

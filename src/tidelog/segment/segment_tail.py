@@ -23,19 +23,38 @@ def tail_end(view: SegmentView) -> int | None:
     """Return the offset after the last batch; None if the end needs a closer check.
 
     The batches from the last index entry on are verified in full. They must reach the end of the
-    file, with increasing offsets that fit the segment; an empty segment ends at its base offset.
+    file, with increasing offsets that fit the segment, and the last entries of both indexes must
+    point to such offsets; an empty segment ends at its base offset.
     """
     last_entry = view.offset_index.last()
     start = 0 if last_entry is None else last_entry[1]
     size = view.size_bytes - start
-    if not 0 <= size <= _MOST_BYTES:
+    if start < 0 or not 0 <= size <= _MOST_BYTES:
         return None
     data = memoryview(view.file.pread(size, start))
     if len(data) != size:
         return None
-    indexed = -1 if last_entry is None else last_entry[0]
     last = _last_offset(data, view.base_offset)
-    return None if last is None or last < view.base_offset + indexed else last + 1
+    if last is None or wrong_index(view, start, last + 1) is not None:
+        return None
+    return last + 1
+
+
+def wrong_index(view: SegmentView, tail_start: int, end_offset: int) -> str | None:
+    """Return the path of an index whose last entry points to nothing in a segment; None: neither.
+
+    ``tail_start`` is the first batch at or after the last offset entry, 0 if there is none, and
+    ``end_offset`` the offset after the last batch.
+    """
+    offset_entry, time_entry = view.offset_index.last(), view.time_index.last()
+    if offset_entry is not None:
+        relative, position = offset_entry
+        is_inside = 0 <= relative < end_offset - view.base_offset
+        if not (is_inside and 0 <= position <= tail_start):
+            return view.offset_index.path
+    if time_entry is not None and not 0 <= time_entry[1] < end_offset - view.base_offset:
+        return view.time_index.path
+    return None
 
 
 def _last_offset(data: memoryview, base_offset: int) -> int | None:

@@ -166,6 +166,19 @@ def test_the_next_offset_is_read_from_the_last_batches(room: Room) -> None:
     assert segment.read_next_offset() == 80
 
 
+@pytest.mark.parametrize(("offset", "position"), [(2**31 - 1, 0), (0, 2**31 - 1), (1, 7), (1, -9)])
+def test_the_next_offset_does_not_depend_on_a_wrong_index(
+    room: Room, offset: int, position: int
+) -> None:
+    """Where the last entry points to no batch with its offset, the walk begins at the start."""
+    segment = room.segment(40)
+    room.append(segment, [40])
+    room.append(segment, [41])
+    segment.offset_index.append(40 + offset, position)
+
+    assert segment.read_next_offset() == 42
+
+
 def test_the_upper_bound_of_a_read_is_an_indexed_offset(room: Room) -> None:
     """It is the first entry at or after the bytes read; None after the last one."""
     segment = room.segment(0, index_interval_bytes=100)

@@ -6,7 +6,7 @@ Kafka: ``LogLoader``.
 from __future__ import annotations
 
 import logging
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from functools import partial
 from itertools import pairwise
 from math import inf
@@ -18,6 +18,7 @@ from tidelog.errors import (
     InvalidRecord,
     InvariantError,
     KafkaStorageError,
+    RebuildableError,
     SegmentOffsetOverflow,
 )
 from tidelog.log.file_deletion import delete_renamed, delete_snapshots, rename_to_deleted
@@ -46,7 +47,7 @@ from tidelog.segment.filenames import (
     replace_suffix,
 )
 from tidelog.segment.offset_metadata import LogOffsetMetadata
-from tidelog.segment.segment_tail import tail_end
+from tidelog.segment.segment_tail import tail_end, wrong_index
 from tidelog.segment.unfinished_end import ends_here
 
 if TYPE_CHECKING:
@@ -482,10 +483,24 @@ class LogLoader:
         active = self._segments.active
         if self._checkpoints.is_clean:
             end = tail_end(active.view())
-            if end is not None:
-                return end
-            return self._repair_end(active)
+            if end is None:
+                end = self._repair_end(active)
+                self._repair_indexes(active, end)
+            return end
         return self._recovery.end_of_log()
+
+    def _repair_indexes(self, active: LogSegment, end_offset: int) -> None:
+        """Make the indexes of the last segment again if they point to nothing in it.
+
+        Kafka relies on them: it lets the log end where the segment begins, if the last entry is
+        beyond its records, and no append is in order after such an entry.
+        """
+        path = wrong_index(active.view(), active.tail_start(), end_offset)
+        if path is not None:
+            reason = "its last entry points to nothing in the segment"
+            _log.warning("index-corrupt path=%s reason=%s", path, reason)
+            with suppress(RebuildableError):  # contradicted offsets stay in the log
+                active.rebuild_lookups()
 
     def _remove(self, segments: Sequence[LogSegment], reason: str) -> None:
         """Delete segments, durably; nobody reads those that are kept: their indexes go at once.
