@@ -485,6 +485,7 @@ class LogSegment(SegmentReader):
         files = self._files
         log, offset_index, time_index = files.writable_log(), files.offset_index, files.time_index
         counts = offset_index.create(), time_index.create()
+        txns = files.txn_index.mark() if aborted else None
         before = self._index_state, self._first_timestamp, self._size_bytes
         log.pin()  # so that truncating does not need another descriptor
         try:
@@ -503,6 +504,8 @@ class LogSegment(SegmentReader):
             try:
                 log.truncate(self._size_bytes)
                 log.sync()  # else a power cut could bring back what is refused now
+                if txns is not None:
+                    files.txn_index.go_back(txns)
             except OSError as undoing:
                 raise UndoFailed(undoing, self.path) from error
             raise

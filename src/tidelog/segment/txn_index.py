@@ -167,6 +167,17 @@ class TransactionIndex(IndexFile):
             self._keep(count)
             self._last_offset = int(last_offsets[count - 1]) if count else None
 
+    def mark(self) -> tuple[int, int | None]:
+        """Return the number of entries, and the last offset that was appended or stayed."""
+        return self._load().count, self._last_offset
+
+    def go_back(self, mark: tuple[int, int | None]) -> None:
+        """Remove what was appended since ``mark``, as if it never had been."""
+        count, last_offset = mark
+        if self._load().count > count:
+            self._keep(count)
+        self._last_offset = last_offset
+
     def reset(self) -> None:
         """Remove all entries, readable or not."""
         self._published = _NOTHING
