@@ -511,6 +511,40 @@ print(os.path.exists(os.path.join(sys.argv[1], ".kafka_cleanshutdown")))
     assert (done.stdout.split(), done.stderr) == (["7", "True", "0", "True", "True"], "")
 
 
+def test_a_child_reads_though_kernels_were_being_loaded(tmp_path: Path) -> None:
+    """The thread that loads them holds locks; to compile them takes it some 20 seconds."""
+    program = """
+import os, signal, sys, threading, time, warnings
+from importlib.machinery import ModuleSpec
+from tidelog.kernels.runtime import gate
+from tidelog.records.builder import build_batch
+from tidelog.records.memory import walk
+warnings.simplefilter("ignore")
+begun = threading.Event()
+class Compiling:
+    def find_spec(self, name, path, target=None):
+        if name == "tidelog.kernels.runtime.jit":
+            return ModuleSpec(name, self)
+    def create_module(self, spec):
+        pass
+    def exec_module(self, module):
+        begun.set()
+        threading.Event().wait()
+sys.meta_path.insert(0, Compiling())
+threading.Thread(target=lambda: list(gate.load_all()), daemon=True).start()
+begun.wait()
+data = build_batch([(1, b"k", b"v", ())]) * 66_000
+if os.fork() == 0:
+    signal.alarm(60)
+    os._exit(len(walk(data).batches) == 66_000)
+print(os.wait()[1] >> 8)
+os._exit(0 if sys.stdout.flush() is None else 1)
+"""
+    done = run_program(program, tmp_path / "data")
+
+    assert done.stdout.split() == ["1"]
+
+
 def test_an_owner_is_not_handed_to_a_process_that_is_spawned(logs: tidelog.Logs) -> None:
     """It is refused when it is pickled, with what to hand over instead."""
     with pytest.raises(InvalidArgument, match="pass the path of the data directory"):

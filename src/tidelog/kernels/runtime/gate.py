@@ -7,6 +7,8 @@ no kernel and no numba itself, so a short command never waits for a compiler.
 
 from __future__ import annotations
 
+import os
+import sys
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import pairwise
@@ -49,6 +51,9 @@ KERNEL_MODULES: Final = (
 )
 """Every module with kernels, by its name under ``tidelog.kernels``."""
 
+_LOADED: Final = "tidelog.kernels.", "numba", "llvmlite"
+"""How the names of modules begin that are imported to load kernels."""
+
 
 class Gate:
     """The decision for one process; ``load`` imports numba and returns whether it is usable."""
@@ -59,14 +64,28 @@ class Gate:
         self._plain_bytes = 0
         self._forced: bool | None = None
         self._asks: dict[int, Callable[[], None]] = {}
+        self._is_loading = False
         self.is_whole = False
         """Whether every kernel is loaded: using one takes no time to load it."""
 
     def load(self) -> bool:
         """Load numba, once; return whether kernels can be used."""
         if self._usable is None:
-            self._usable = self._load()
+            self._is_loading = True
+            try:
+                self._usable = self._load()
+            finally:
+                self._is_loading = False
         return self._usable
+
+    def after_fork(self) -> None:
+        """Use no kernels in a forked child if a thread of its parent was loading some.
+
+        That thread holds locks of modules and of the compiler, which nobody releases in the child:
+        it would wait for ever.
+        """
+        if self._is_loading or _is_any_half_loaded():
+            self._usable = self.is_whole = self._is_loading = False
 
     def would_use(self, work_bytes: int) -> bool:
         """Decide about work that somebody else does and counts if kernels are not used."""
@@ -136,7 +155,17 @@ def _why_unusable() -> str | None:
     return None
 
 
+def _is_any_half_loaded() -> bool:
+    """Return whether some thread is importing a module that loading kernels imports."""
+    specs = (
+        module.__spec__ for name, module in list(sys.modules.items()) if name.startswith(_LOADED)
+    )
+    return any(getattr(spec, "_initializing", False) for spec in specs)
+
+
 _GATE: Final = Gate(_load_numba)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_GATE.after_fork)
 _listeners: Final[list[CompileListener]] = []
 
 

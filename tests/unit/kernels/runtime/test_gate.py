@@ -5,7 +5,10 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from copy import copy
+from importlib.machinery import ModuleSpec
 from itertools import count
+from types import ModuleType
 
 import pytest
 
@@ -114,6 +117,42 @@ def test_a_thread_that_must_not_wait_asks_instead() -> None:
     broken.ask_instead(lambda: asked.append("load them"))
     assert not broken.use_kernels(LOADING_PAYS_BYTES)
     assert len(asked) == 1
+
+
+def test_a_child_of_a_process_that_was_loading_kernels_uses_none() -> None:
+    """The locks that the loading thread held are never released in a forked child."""
+    forked: list[bool] = []
+
+    def load() -> bool:
+        child = copy(own)
+        child.after_fork()
+        forked.append(child.use_kernels(LOADING_PAYS_BYTES))
+        return True
+
+    own = Gate(load)
+    assert own.use_kernels(LOADING_PAYS_BYTES)
+    assert forked == [False]
+
+    loading = Gate(Loader())
+    loading.is_whole = True
+    half = ModuleType("tidelog.kernels.half")
+    half.__spec__ = spec = ModuleSpec(half.__name__, None)
+    spec._initializing = True  # type: ignore[attr-defined]  # as the import system does
+    sys.modules[half.__name__] = half
+    try:
+        loading.after_fork()
+    finally:
+        del sys.modules[half.__name__]
+
+    assert not loading.use_kernels(LOADING_PAYS_BYTES)
+
+
+def test_a_fork_while_nothing_is_loaded_changes_nothing() -> None:
+    """A child loads kernels as any process."""
+    own = Gate(Loader())
+    own.after_fork()
+
+    assert own.use_kernels(LOADING_PAYS_BYTES)
 
 
 def test_others_load_where_one_thread_asks() -> None:
