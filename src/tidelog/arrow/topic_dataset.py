@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn, cast
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -17,6 +17,7 @@ import pyarrow.dataset as ds
 from tidelog.arrow.filter_bounds import bounds_in, columns_in, partitions_in
 from tidelog.arrow.schema import SCHEMA_WITH_HEADERS, select
 from tidelog.arrow.topic_read import Times, narrowed
+from tidelog.arrow.topic_scanner import TopicScanner
 from tidelog.codec.one_line import one_line
 from tidelog.errors import InvalidArgument, TidelogError
 
@@ -27,12 +28,20 @@ if TYPE_CHECKING:
 
     from tidelog.arrow.table_stream import TableStream
     from tidelog.arrow.topic_read import LogRange, TopicRead
-
-    Columns = Sequence[str] | Mapping[str, ds.Expression] | None
+    from tidelog.arrow.topic_scanner import Columns
 
 _MICROS: Final = 1000
-_ONE_FRAGMENT: Final = frozenset({"fragment_readahead", "fragment_scan_options"})
+_ONE_FRAGMENT: Final = ("fragment_readahead", "fragment_scan_options")
 """Options of scanners that are about several fragments."""
+_OPTIONS: Final = (
+    "batch_size",
+    "batch_readahead",
+    "cache_metadata",
+    "memory_pool",
+    "use_threads",
+    *_ONE_FRAGMENT,
+)
+"""Options of PyArrow's scanners; all but the first are about threads and caches it has not."""
 
 
 @contextmanager
@@ -109,11 +118,15 @@ class TopicDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
         columns: Columns = None,
         filter: ds.Expression | None = None,  # noqa: A002 - PyArrow's name
         **options: object,
-    ) -> ds.Scanner:
+    ) -> TopicScanner | ds.Scanner:
         """Return a scanner, for one scan, of the rows that match.
 
         ``columns`` are names, or expressions by name; ``options`` are those of PyArrow's scanners.
+        With ``use_threads`` among them it is a scanner of PyArrow, with threads of Arrow that read
+        ahead: PyArrow's functions that take datasets, as ``write_dataset``, give it and need that.
         """
+        if "use_threads" not in options:
+            return self._scan(columns, filter, **options)
         given = {name: value for name, value in options.items() if name not in _ONE_FRAGMENT}
         names = self._names(columns)
         rows = self._reader(names, filter)
@@ -126,9 +139,7 @@ class TopicDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
         **options: object,
     ) -> pa.RecordBatchReader:
         """Return a stream of the rows that match; arguments as for ``scanner``."""
-        if isinstance(columns, Mapping) or options:
-            return self.scanner(columns, filter, **options).to_reader()
-        return self._reader(self._names(columns), filter)
+        return self._scan(columns, filter, **options).to_reader()
 
     def to_batches(
         self,
@@ -156,12 +167,7 @@ class TopicDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
         **options: object,
     ) -> pa.Table:
         """Return the first rows that match; the others are not read."""
-        found, left = [], num_rows
-        with self.to_reader(columns, filter, **options) as rows:
-            while left > 0 and (batch := next(rows, None)) is not None:
-                found.append(batch.slice(0, left))
-                left -= len(found[-1])
-            return pa.Table.from_batches(found, rows.schema)
+        return self._scan(columns, filter, **options).head(num_rows)
 
     def count_rows(self, filter: ds.Expression | None = None, **options: object) -> int:  # noqa: A002 - as above
         """Return the number of rows that match."""
@@ -193,6 +199,15 @@ class TopicDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
     get_fragments = _refusing("get_fragments", "use scanner or to_batches")
 
     # How it reads
+
+    def _scan(
+        self, columns: Columns, wanted: ds.Expression | None, **options: object
+    ) -> TopicScanner:
+        if unknown := options.keys() - _OPTIONS:
+            options_there = ", ".join(_OPTIONS)
+            raise InvalidArgument(f"a scan has the options {options_there}, not {min(unknown)}")
+        rows = self._reader(self._names(columns), wanted)
+        return TopicScanner(rows, columns, cast("int | None", options.get("batch_size")))
 
     def _reader(self, names: Sequence[str], wanted: ds.Expression | None) -> pa.RecordBatchReader:
         with noting(self._note):

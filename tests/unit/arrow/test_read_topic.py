@@ -204,6 +204,21 @@ def test_a_dataset_computes_columns_and_narrows_itself(two_partitions: Path) -> 
     assert pa.table(found).num_rows == 20
 
 
+def test_a_scanner_has_the_columns_and_batches_that_it_is_given(two_partitions: Path) -> None:
+    """Columns may be computed; an option that PyArrow's scanners lack is an error."""
+    found = dataset(two_partitions, "t")
+
+    small = list(found.scanner(["offset"], batch_size=7).to_batches())
+    twice = found.scanner({"twice": ds.field("offset") + ds.field("offset")})
+
+    assert {len(batch) for batch in small} == {7, 1}
+    assert sum(map(len, small)) == found.scanner().count_rows() == 100
+    assert twice.projected_schema.names == twice.to_table().column_names == ["twice"]
+    assert found.scanner(["offset"]).head(3)["offset"].to_pylist() == [0, 1, 2]
+    with pytest.raises(InvalidArgument, match="a scan has the options batch_size, "):
+        found.scanner(batch_rows=7)
+
+
 def test_a_dataset_refuses_what_it_does_not_offer(two_partitions: Path) -> None:
     """With an error that says what to do instead; PyArrow's own methods know files only."""
     found = dataset(two_partitions, "t")

@@ -10,6 +10,7 @@ import pyarrow.dataset as ds
 
 from tidelog.arrow.batch_form import DEFAULT_BATCH_BYTES
 from tidelog.arrow.schema import whole_number
+from tidelog.arrow.topic_scanner import TopicScanner
 from tidelog.arrow.writing.input_columns import arrow_columns
 from tidelog.arrow.writing.json_column import with_json_as_value
 from tidelog.arrow.writing.stage_rows import stage_rows
@@ -133,7 +134,7 @@ def _reader(table: object) -> pa.RecordBatchReader:
         return table
     if isinstance(table, ds.Dataset):
         table = table.scanner()
-    if isinstance(table, ds.Scanner):
+    if isinstance(table, ds.Scanner | TopicScanner):  # a stream keeps only the text of an error
         return table.to_reader()
     if isinstance(table, pa.RecordBatch):
         return pa.RecordBatchReader.from_batches(table.schema, [table])
