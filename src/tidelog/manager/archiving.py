@@ -78,9 +78,19 @@ def why_not_archived(topic: str, config: LogConfig) -> str | None:
     return None
 
 
-def why_not_in_snapshot(topic: str) -> str | None:
-    """Return why the logs of a topic cannot be in a snapshot; None if they can."""
-    return "it is for Kafka's controllers alone" if topic == METADATA_TOPIC else None
+def why_not_in_snapshot(manager: LogManager, key: TopicPartition) -> str | None:
+    """Return why a log cannot be in a snapshot; None if it can."""
+    if key.topic == METADATA_TOPIC:
+        return "it is for Kafka's controllers alone"
+    log = manager.partition(*key).log
+    start, on_disk = log.log_start_offset, log.local_log_start_offset
+    if start == on_disk:
+        return None
+    # Else it would have the offsets of the whole log, and not the records.
+    return (
+        f"offsets {start:,} to {on_disk - 1:,} of {key} are in its archive alone, and a snapshot is"
+        " made of what the disk has: `tidelog mirror` makes a directory with the whole log"
+    )
 
 
 def archive_log(
@@ -123,8 +133,8 @@ def snapshot_log(manager: LogManager, key: TopicPartition, store: Objects) -> Lo
     nor retained.
 
     Raises:
-        InvalidArgument: nothing but an active segment that stays out; the snapshot has no part of
-            the log then, so that its name can be used again.
+        InvalidArgument: nothing but an active segment that stays out, or the log begins in its
+            archive; the snapshot has no part of it then, so that its name can be used again.
         KafkaStorageError: the active segment cannot be closed, as on a full disk.
         CleaningAborted: the partition did not get free.
         ArchiveOvertaken, StoreError, CorruptMessage: as ``copy_to_snapshot``.
@@ -133,6 +143,8 @@ def snapshot_log(manager: LogManager, key: TopicPartition, store: Objects) -> Lo
     fs, rng = manager.machine.fs, manager.machine.rng
     with manager.cleaning.exclusive(key):
         log = partition.log
+        if refused := why_not_in_snapshot(manager, key):
+            raise InvalidArgument(refused)
         log.maybe_roll_stable()
         opened = OpenLog(log, topic, key.partition)
         reason = why_left_out(key, log, log.log_start_offset)

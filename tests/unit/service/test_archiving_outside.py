@@ -32,6 +32,7 @@ from tidelog.archive.archive_files import ArchiveFiles
 from tidelog.archive.chain import Chain
 from tidelog.archive.open_archives import archive_at
 from tidelog.archive.snapshots import snapshot_uri
+from tidelog.errors import InvalidArgument
 from tidelog.manager.archiving import ArchiveTerms, archive_log, snapshot_log
 from tidelog.manager.restore import RestoredTopic, restore
 from tidelog.readonly.read_only_directory import open_directory_read_only
@@ -144,13 +145,18 @@ class OutsideHistory(History):
             self.expected.aborted &= self.expected.records.keys()
 
     def snapshot(self) -> None:
-        """Snapshot what is closed on the disk; it is read as it was."""
+        """Snapshot the log, unless it begins in the archive; it is read as it was."""
         self.made += 1
         uri = snapshot_uri(URI, f"n{self.made}")
         store = ObjectModel(Random(self.made))
         store.name = uri
         files_with(store, uri)
         log = self.manager.partition("t", 0).log
+        if log.log_start_offset < log.local_log_start_offset:
+            with pytest.raises(InvalidArgument, match="are in its archive alone"):
+                snapshot_log(self.manager, KEY, store)
+            del open_archives._archives[uri]
+            return
         done = snapshot_log(self.manager, KEY, store)
         files = ArchiveFiles(archive_at(uri), uri)
         with open_directory_read_only(uri, fs=files).open("t", 0) as alone:
@@ -158,8 +164,7 @@ class OutsideHistory(History):
             last = max(first, alone.visible_end(committed=True))
             found = self.listed(alone, first, last, True)
         assert last <= max(first, done.archive_end_offset) <= max(first, log.last_stable_offset)
-        local = max(first, log.local_log_start_offset)
-        assert found == between(self.records(is_committed=True), local, last)
+        assert found == between(self.records(is_committed=True), first, last)
         del open_archives._archives[uri]
 
     def restore(self) -> None:

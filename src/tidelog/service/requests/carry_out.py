@@ -213,11 +213,14 @@ def _archive(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
     from tidelog.store.object_store import ObjectStore  # noqa: PLC0415 - as above
 
     terms, keys, snapshot = _terms(arguments), partitions_of(arguments), arguments["snapshot"]
-    configs = {key.topic: home.manager.on_demand.config_with(key.topic, terms) for key in keys}
-    refused = {
-        name: why_not_archived(name, config) if snapshot is None else why_not_in_snapshot(name)
-        for name, config in configs.items()
-    }
+    refused: dict[str, str | None]
+    if snapshot is None:
+        configs = {key.topic: home.manager.on_demand.config_with(key.topic, terms) for key in keys}
+        refused = {name: why_not_archived(name, config) for name, config in configs.items()}
+    else:
+        refused = dict.fromkeys(key.topic for key in keys)
+        for key in keys:
+            refused[key.topic] = refused[key.topic] or why_not_in_snapshot(home.manager, key)
     notes = [f"{name}: {reason}" for name, reason in sorted(refused.items()) if reason is not None]
     if notes and (arguments["are_named"] or len(notes) == len(refused)):
         raise InvalidArgument("; ".join(notes))

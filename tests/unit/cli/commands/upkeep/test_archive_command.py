@@ -326,6 +326,33 @@ def test_a_snapshot_ends_where_a_transaction_is_open(cli: Cli, lake: str) -> Non
     assert cli.on("archive", "none", *to, "none").code == 0
 
 
+def test_a_snapshot_never_lacks_what_only_the_archive_has(cli: Cli, tmp_path: Path) -> None:
+    """Such topics are refused, and left out of a snapshot of all; a mirror has the whole log."""
+    settings = {**SETTINGS, "remote.storage.enable": "true", "local.retention.ms": "0"}
+    with tidelog.open(cli.data, log_cleaner_enable=False) as logs:
+        logs.create_topic("t", 2, config=settings)
+        logs.create_topic("other")
+        logs.append("other", b"value")
+    add(cli, range(60))
+    lake = (tmp_path / "lake").as_uri()
+    give_up_locally(cli.data, lake)
+    wanted = cli.on("cat", "t", "-p", "all").rows
+    assert len(wanted) == 60
+    snapshot = "--to", lake, "--snapshot"
+    reason = "of t-0 are in its archive alone, and a snapshot is made of what the disk has"
+
+    outcome = cli.on("archive", "t", *snapshot, "monday")
+    assert (outcome.code, reason in outcome.err) == (2, True)
+    outcome = cli.on("archive", *snapshot, "tuesday", "--json")
+    assert reason in outcome.err
+    assert [row["topic"] for row in outcome.rows] == ["other"]
+    mirrored = str(tmp_path / "mirrored")
+    assert cli("mirror", cli.data, "--to", mirrored).code == 0
+    assert cli("archive", "t", "-d", mirrored, *snapshot, "monday").code == 0
+    rows = cli("cat", "t", "-p", "all", "-d", f"{lake}/snapshots/monday").rows
+    assert [row["value"] for row in rows] == [row["value"] for row in wanted]
+
+
 def test_a_directory_that_was_put_back_takes_its_archive_with_it(cli: Cli, tmp_path: Path) -> None:
     """Its log begins in there; what the archive has from later on is removed on request."""
     settings = {**SETTINGS, "remote.storage.enable": "true", "local.retention.ms": "0"}
