@@ -82,11 +82,19 @@ class CleanerCheckpoints:
             self.change(data_directory, lambda lines: lines.update({key: offset}), known=known)
             self.lowerings += 1
 
-    def drop(self, data_directory: str, keys: Iterable[tuple[str, int]]) -> None:
-        """Remove the lines of partitions that are deleted."""
+    def drop(
+        self,
+        data_directory: str,
+        keys: Iterable[tuple[str, int]],
+        *,
+        known: Container[tuple[str, int]] | None = None,
+    ) -> None:
+        """Remove the lines of partitions that are deleted; ``known`` as for ``change``."""
         gone = self._read_to_change(data_directory).keys() & set(keys)
         if gone:
-            self.change(data_directory, lambda lines: [lines.pop(key, None) for key in gone])
+            self.change(
+                data_directory, lambda lines: [lines.pop(key, None) for key in gone], known=known
+            )
 
     def move(
         self,

@@ -61,7 +61,8 @@ class LogCleanerManager:
     that no abort comes in between. Source: Kafka LogCleanerManager.
 
     Args:
-        logs: returns the current logs.
+        logs: returns the current logs; None: not all are known, as none are loaded before their
+            first use. ``logs_of`` can be set later.
         fs: contains the checkpoints.
         clock: decides when retries are due.
         sleep_ms: sleeps between polls, in ``abort_and_pause`` and ``await_cleaned``.
@@ -69,14 +70,14 @@ class LogCleanerManager:
 
     def __init__(
         self,
-        logs: Callable[[], Logs],
+        logs: Callable[[], Logs] | None,
         *,
         fs: FileSystem,
         clock: Clock,
         sleep_ms: Callable[[int], None],
     ) -> None:
-        self._logs: Final = logs
-        self._checkpoints: Final = CleanerCheckpoints(fs)
+        self.logs_of = logs
+        self.checkpoints: Final = CleanerCheckpoints(fs)
         self._fs: Final = fs
         self._clock: Final = clock
         self._sleep_ms: Final = sleep_ms
@@ -89,6 +90,14 @@ class LogCleanerManager:
         self.max_dirty_ratio = 0.0
         self.max_delay_ms = 0
         self.last_run_ms = clock.now_ms()
+
+    def logs(self) -> Logs:
+        """Return the current logs, as far as they are known."""
+        return {} if self.logs_of is None else self.logs_of()
+
+    def _known(self) -> Logs | None:
+        """Return the logs whose lines are kept; None: all lines are."""
+        return None if self.logs_of is None else self.logs_of()
 
     # States
 
@@ -165,7 +174,7 @@ class LogCleanerManager:
         self.last_run_ms = now_ms
         free = [
             (key, log)
-            for key, log in self._logs().items()
+            for key, log in self.logs().items()
             if log.config.is_compacted and self._is_free(key, now_ms)
         ]
         # Read after the choice of free logs: a cleaning that ended before it is in the file.
@@ -194,7 +203,7 @@ class LogCleanerManager:
         """
         grabbed = None
         try:
-            log = self._logs().get(key)
+            log = self.logs().get(key)
             if log is not None and log.config.is_compacted:
                 found = self._examine(key, log, self.checkpoint(key, log), now_ms)
                 again = GrabbedLog(key, log, found)
@@ -207,7 +216,7 @@ class LogCleanerManager:
         return grabbed
 
     def _read_checkpoints(self, data_directories: Iterable[str]) -> dict[str, OffsetCheckpoint]:
-        return {path: self._checkpoints.read(path) for path in data_directories}
+        return {path: self.checkpoints.read(path) for path in data_directories}
 
     def _examine(self, key: Key, log: Log, checkpoint: int | None, now_ms: int) -> LogToClean:
         """Return what of a log is to be cleaned; correct a checkpoint outside of the log."""
@@ -272,12 +281,12 @@ class LogCleanerManager:
         now_ms = self._clock.now_ms()
         return [
             (key, log)
-            for key, log in self._logs().items()
+            for key, log in self.logs().items()
             if log.config.is_compacted and self._is_free(key, now_ms) and self.maybe_begin(key)
         ]
 
-    def pause_not_compacted(self) -> list[tuple[Key, Log]]:
-        """Pause all free logs that are not compacted, for their retention pass, and return them.
+    def pause_not_compacted(self, logs: Iterable[tuple[Key, Log]]) -> list[tuple[Key, Log]]:
+        """Pause the free ones of ``logs`` that are not compacted, for retention, and return them.
 
         So a change of ``cleanup.policy`` cannot start a cleaning at the same time.
         Source: Kafka pauseCleaningForNonCompactedPartitions.
@@ -285,7 +294,7 @@ class LogCleanerManager:
         with self._lock:
             free = [
                 (key, log)
-                for key, log in self._logs().items()
+                for key, log in logs
                 if not log.config.is_compacted and key not in self._states
             ]
             for key, _ in free:
@@ -330,7 +339,7 @@ class LogCleanerManager:
 
     def _write_failures(self, key: Key) -> None:
         """Write the failures file of a log's data directory, for other processes to read."""
-        logs = self._logs()
+        logs = self.logs()
         if key in logs:
             directory = logs[key].data_dir
             with self._lock:
@@ -353,7 +362,7 @@ class LogCleanerManager:
 
         They are reported as failures until they are cleaned.
         """
-        logs, now_ms = self._logs(), self._clock.now_ms()
+        logs, now_ms = self.logs(), self._clock.now_ms()
         for directory in {log.data_dir for log in logs.values()}:
             for key, failure in read_failures(self._fs, directory).items():
                 if key in logs and logs[key].data_dir == directory:
@@ -365,7 +374,7 @@ class LogCleanerManager:
 
         Source: Kafka uncleanablePartitions, maintainUncleanablePartitions.
         """
-        current = self._logs()
+        current = self.logs()
         with self._lock:
             self._failures = {k: failed for k, failed in self._failures.items() if k in current}
             return dict(self._failures)
@@ -374,19 +383,18 @@ class LogCleanerManager:
 
     def checkpoint(self, key: Key, log: Log) -> int | None:
         """Return how far a log has been cleaned (exclusive), None if never."""
-        return self._checkpoints.read(log.data_dir).get(key)
+        return self.checkpoints.read(log.data_dir).get(key)
 
     def _write(self, key: Key, log: Log, offset: int) -> None:
-        known = self._logs()
+        known = self._known()
         with log.watch("writing the cleaner's checkpoint"):
-            self._checkpoints.change(
+            self.checkpoints.change(
                 log.data_dir, lambda lines: lines.update({key: offset}), known=known
             )
 
-    def drop_checkpoint(self, data_directory: str, key: Key) -> None:
-        """Remove the line of a log that is deleted or moved."""
-        known = [other for other in self._logs() if other != key]
-        self._checkpoints.change(data_directory, lambda _: None, known=known)
+    def drop_checkpoints(self, data_directory: str, keys: Iterable[Key]) -> None:
+        """Remove the lines of logs that are deleted, or about to be created."""
+        self.checkpoints.drop(data_directory, keys, known=self._known())
 
     def move_checkpoint(
         self,
@@ -396,16 +404,16 @@ class LogCleanerManager:
         failing: Callable[[str], AbstractContextManager[None]] = lambda _: nullcontext(),
     ) -> None:
         """Move the line of a log to another data directory; see ``CleanerCheckpoints.move``."""
-        self._checkpoints.move(key, source_directory, target_directory, failing, known=self._logs())
+        self.checkpoints.move(key, source_directory, target_directory, failing, known=self._known())
 
     def maybe_truncate_checkpoint(self, key: Key, log: Log, offset: int) -> None:
         """Lower the line of a log that is truncated to ``offset``.
 
         Kafka lowers that of a compacted log only, as if it would never be compacted again.
         """
-        known = self._logs()
+        known = self._known()
         with log.watch("lowering the cleaner's checkpoint"):
-            self._checkpoints.lower(log.data_dir, key, offset, known=known)
+            self.checkpoints.lower(log.data_dir, key, offset, known=known)
 
     def await_cleaned(self, key: Key, offset: int, max_wait_ms: int) -> bool:
         """Wait until a partition is cleaned up to ``offset``; return whether it is."""
@@ -417,7 +425,7 @@ class LogCleanerManager:
         return True
 
     def _is_cleaned(self, key: Key, offset: int) -> bool:
-        log = self._logs().get(key)
+        log = self.logs().get(key)
         if log is None:
             raise InvalidArgument(f"there is no log of {key[0]}-{key[1]}")
         checkpoint = self.checkpoint(key, log)

@@ -12,7 +12,6 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.cleaner.cleaner import Cleaner, CleanerSettings
-from tidelog.cleaner.cleaner_manager import LogCleanerManager
 from tidelog.cleaner.rewriting.background_writers import WriterSlots
 from tidelog.cleaner.throttle import CleanerIo, Throttler
 from tidelog.env.clock import NS_PER_MS
@@ -20,9 +19,7 @@ from tidelog.env.forks import OfOneProcess
 from tidelog.errors import CleaningAborted, InvalidConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tidelog.cleaner.cleaner_manager import GrabbedLog, Key, Logs
+    from tidelog.cleaner.cleaner_manager import GrabbedLog, Key, LogCleanerManager
     from tidelog.cleaner.stats import CleanerStats
     from tidelog.config.broker_config import BrokerConfig
     from tidelog.env.machine import Machine
@@ -63,13 +60,13 @@ class LogCleaner(OfOneProcess):
 
     Args:
         config: of the broker; ``reconfigure`` replaces it.
-        logs: returns the current logs.
+        manager: of the logs that it cleans.
         machine: disk, clock, scheduler, random numbers and sleep.
     """
 
-    def __init__(self, config: BrokerConfig, logs: Callable[[], Logs], machine: Machine) -> None:
+    def __init__(self, config: BrokerConfig, manager: LogCleanerManager, machine: Machine) -> None:
         self._config = config
-        self._logs: Final = logs
+        self.manager: Final = manager
         self._machine: Final = machine
         self._lock: Final = Lock()
         self._handles: dict[int, Handle] = {}
@@ -82,9 +79,6 @@ class LogCleaner(OfOneProcess):
         self._background_threads: Final = config.background_threads  # their number never changes
         self.writer_slots: Final = WriterSlots(self._max_writers())
         self.throttler: Final = Throttler(rate, machine.clock, machine.sleep_ms)
-        self.manager: Final = LogCleanerManager(
-            logs, fs=machine.fs, clock=machine.clock, sleep_ms=machine.sleep_ms
-        )
 
     # In the background
 
@@ -271,7 +265,7 @@ class LogCleaner(OfOneProcess):
             last = list(self._last_stats.values())
         failed: dict[str, int] = {}
         waiting: dict[str, int] = {}
-        logs = self._logs()
+        logs = self.manager.logs()
         for key in self.manager.failures().keys() & logs.keys():
             directory = logs[key].data_dir
             failed[directory] = failed.get(directory, 0) + 1

@@ -1,8 +1,8 @@
 """The log cleaner as the rest of the manager sees it: there may be none.
 
-A manager without a cleaner (short-lived writers, ``log.cleaner.enable=false``) has nothing to pause
-and keeps the cleaner's checkpoint lines like any others. Kafka: ``LogManager.cleaner``, which may
-be null.
+States and checkpoint lines are alike with a cleaner and without one (short-lived writers,
+``log.cleaner.enable=false``), as compaction on demand has them, too; without one all lines are
+kept. Kafka: ``LogManager.cleaner``, which may be null.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from tidelog.cleaner.cleaner_checkpoints import CleanerCheckpoints
 from tidelog.cleaner.cleaner_manager import LogCleanerManager
 from tidelog.cleaner.log_cleaner import LogCleaner
 from tidelog.datadir.offset_checkpoints import LOG_FILES
@@ -38,22 +37,17 @@ class Cleaning:
         self.cleaner: LogCleaner | None = None
         self._is_stopped = False
         self._in_use: set[TopicPartition] = set()
-        self.checkpoints: Final = CleanerCheckpoints(machine.fs)
-        """The files; only a manager without a cleaner changes them by this."""
-        # Without a cleaner, only what is done on demand has states.
-        self._states: Final = LogCleanerManager(
-            dict, fs=machine.fs, clock=machine.clock, sleep_ms=machine.sleep_ms
+        self.manager: Final = LogCleanerManager(
+            None, fs=machine.fs, clock=machine.clock, sleep_ms=machine.sleep_ms
         )
-
-    @property
-    def _manager(self) -> LogCleanerManager:
-        return self._states if self.cleaner is None else self.cleaner.manager
+        """Of the states and lines of all partitions, with a cleaner and without one."""
 
     def start(
         self, config: BrokerConfig, logs: Callable[[], Mapping[Key, Log]], machine: Machine
     ) -> None:
         """Start a cleaner of the logs that ``logs`` returns at each call."""
-        self.cleaner = LogCleaner(config, logs, machine)
+        self.manager.logs_of = logs
+        self.cleaner = LogCleaner(config, self.manager, machine)
         self.cleaner.startup()
 
     def stop(self) -> None:
@@ -62,7 +56,7 @@ class Cleaning:
         if self.cleaner is not None:
             self.cleaner.shutdown()
         for key in list(self._in_use):
-            self._manager.abort(key)
+            self.manager.abort(key)
 
     @contextmanager
     def exclusive(self, key: TopicPartition) -> Iterator[Callable[[], None]]:
@@ -71,7 +65,7 @@ class Cleaning:
         Yields what raises CleaningAborted once the body has to stop. Raises CleaningAborted, too,
         if the partition does not get free, and KafkaStorageError once this was stopped.
         """
-        manager, owner = self._manager, object()
+        manager, owner = self.manager, object()
         try:
             manager.begin(key, lambda: self._is_stopped, owner)
             self._in_use.add(key)
@@ -90,7 +84,7 @@ class Cleaning:
     @contextmanager
     def exclusive_if_free(self, key: Key) -> Iterator[bool]:
         """Yield whether a partition was free; if so it is in exclusive use during the body."""
-        manager, owner = self._manager, object()
+        manager, owner = self.manager, object()
         try:
             yield manager.maybe_begin(key, owner)
         finally:
@@ -99,13 +93,6 @@ class Cleaning:
             except BaseException:  # as above
                 manager.done_by(owner, key)
                 raise
-
-    def note_cleaned(self, key: TopicPartition, log: Log, end_offset: int) -> bool:
-        """Let the cleaner note how far a log in exclusive use is clean; False if there is none."""
-        if self.cleaner is None:
-            return False
-        self.cleaner.manager.note_cleaned(key, log, end_offset)
-        return True
 
     def check_settings(self, config: BrokerConfig) -> None:
         """Raise InvalidConfig if the running cleaner cannot take these settings."""
@@ -119,11 +106,11 @@ class Cleaning:
 
     def config_changed(self, key: TopicPartition, before: LogConfig, config: LogConfig) -> None:
         """Stop cleaning a log that is no longer compacted; retry one that failed before."""
-        if self.cleaner is None or before == config:
+        if before == config:
             return
         if before.is_compacted and not config.is_compacted:
-            self.cleaner.manager.abort(key)
-        self.cleaner.manager.retry(key)
+            self.manager.abort(key)
+        self.manager.retry(key)
 
     def abort(self, key: TopicPartition) -> None:
         """Stop the cleaning of a partition and wait until it has stopped; it may begin again.
@@ -131,18 +118,18 @@ class Cleaning:
         Several threads may do so at once: each waits. Source: Kafka abortCleaning, which refuses a
         second abort.
         """
-        self._manager.abort(key)
+        self.manager.abort(key)
 
     def pause(self, key: TopicPartition) -> None:
         """Stop the cleaning of a partition, and allow none until ``resume``.
 
         Pauses add up. Source: Kafka abortAndPauseCleaning, which refuses a second abort.
         """
-        self._manager.abort_and_pause(key)
+        self.manager.abort_and_pause(key)
 
     def resume(self, key: TopicPartition) -> None:
         """Undo one ``pause``; InvalidArgument if there is none. Source: Kafka resumeCleaning."""
-        self._manager.resume([key])
+        self.manager.resume([key])
 
     @contextmanager
     def paused_for_truncation(
@@ -156,31 +143,21 @@ class Cleaning:
         """
         self.pause(key)
         try:
-            self._lower_line(key, log, max(active_base(), 0))
+            self.manager.maybe_truncate_checkpoint(key, log, max(active_base(), 0))
             yield
         finally:
             self.resume(key)
-
-    def _lower_line(self, key: TopicPartition, log: Log, offset: int) -> None:
-        if self.cleaner is not None:
-            self.cleaner.manager.maybe_truncate_checkpoint(key, log, offset)
-            return
-        with log.watch("lowering the cleaner's checkpoint"):
-            self.checkpoints.lower(log.data_dir, key, offset)
 
     @contextmanager
     def not_compacted(
         self, logs: Mapping[TopicPartition, Log]
     ) -> Iterator[Sequence[tuple[Key, Log]]]:
         """Yield those of ``logs`` that retention deletes from; none is cleaned meanwhile."""
-        if self.cleaner is None:
-            yield [(key, log) for key, log in logs.items() if not log.config.is_compacted]
-            return
-        chosen = self.cleaner.manager.pause_not_compacted()
+        chosen = self.manager.pause_not_compacted(logs.items())
         try:
             yield chosen
         finally:
-            self.cleaner.manager.resume(key for key, _ in chosen)
+            self.manager.resume(key for key, _ in chosen)
 
     def forget_lines(self, log_dir: LogDir, keys: Sequence[TopicPartition]) -> None:
         """Remove the lines of partitions from all checkpoints of a directory, durably.
@@ -188,11 +165,7 @@ class Cleaning:
         The line of a deleted log would truncate a new one of the same name.
         """
         log_dir.checkpoints.forget(keys, files=LOG_FILES)
-        if self.cleaner is None:
-            self.checkpoints.drop(log_dir.path, keys)
-            return
-        for key in keys:
-            self.cleaner.manager.drop_checkpoint(log_dir.path, key)
+        self.manager.drop_checkpoints(log_dir.path, keys)
 
     def move_line(
         self, key: TopicPartition, source: LogDir, target: LogDir, log_dirs: LogDirs
@@ -205,7 +178,4 @@ class Cleaning:
         def failing(path: str) -> AbstractContextManager[None]:
             return log_dirs.failing(path, f"moving the cleaner's line of {key}")
 
-        if self.cleaner is None:
-            self.checkpoints.move(key, source.path, target.path, failing)
-        else:
-            self.cleaner.manager.move_checkpoint(key, source.path, target.path, failing)
+        self.manager.move_checkpoint(key, source.path, target.path, failing)

@@ -96,7 +96,7 @@ class OnDemand(OfOneProcess):
         self._partition_of: Final = partition_of
         self._check_open: Final = check_open
         self._keeps_archives: Final = keeps_archives
-        self._checkpoints: Final = cleaning.checkpoints
+        self._checkpoints: Final = cleaning.manager.checkpoints
         self.on_progress: Callable[[CompactionProgress], None] = _ignore
         """Called repeatedly during each cleaning on demand, on the cleaning thread."""
 
@@ -293,12 +293,9 @@ class OnDemand(OfOneProcess):
         cleaned = compaction.clean(log, facts, now_ms, config, check_planned)
         if cleaned.stats is None:
             return cleaned
-        if not self._cleaning.note_cleaned(key, log, cleaned.end_offset):
-            with log.watch("writing the cleaner's checkpoint"):
-                end_offset = cleaned.end_offset
-                self._checkpoints.change(path, lambda lines: lines.update({key: end_offset}))
-            if failures.pop(key, None) is not None:
-                write_failures(fs, path, failures)
+        self._cleaning.manager.note_cleaned(key, log, cleaned.end_offset)
+        if self._cleaning.cleaner is None and failures.pop(key, None) is not None:
+            write_failures(fs, path, failures)
         return cleaned
 
     def _partitions(

@@ -260,7 +260,7 @@ def test_only_compacted_logs_are_deletable_here(place: Place) -> None:
     log.update_config(replace(log.config, cleanup_policy=("delete",)))
 
     assert [key for key, _ in place.manager.grab_deletable()] == [TWO]
-    assert [key for key, _ in place.manager.pause_not_compacted()] == [ONE]
+    assert [key for key, _ in place.manager.pause_not_compacted(place.logs.items())] == [ONE]
 
 
 def test_a_log_under_retention_is_not_cleaned(place: Place) -> None:
@@ -272,7 +272,7 @@ def test_a_log_under_retention_is_not_cleaned(place: Place) -> None:
 
     log = place.logs[TWO]
     log.update_config(replace(log.config, cleanup_policy=("delete",)))
-    paused = [key for key, _ in place.manager.pause_not_compacted()]
+    paused = [key for key, _ in place.manager.pause_not_compacted(place.logs.items())]
     log.update_config(replace(log.config, cleanup_policy=("compact",)))
     while_paused = [place.grab(), place.grab()]
 
@@ -369,7 +369,7 @@ def test_lines_of_logs_that_are_gone_are_dropped(place: Place) -> None:
     """
     place.checkpoint({ONE: 1, TWO: 1, ("gone", 0): 7})
 
-    place.manager.drop_checkpoint("/data", ONE)
+    place.manager.drop_checkpoints("/data", [ONE])
 
     assert place.lines() == {TWO: 1}
 
@@ -408,7 +408,7 @@ def test_a_line_that_cannot_be_read_for_now_is_not_taken_for_none(place: Place) 
         manager.maybe_truncate_checkpoint(ONE, log, 2)
 
     def drop() -> None:
-        manager.drop_checkpoint("/data", ONE)
+        manager.drop_checkpoints("/data", [ONE])
 
     def move() -> None:
         manager.move_checkpoint(ONE, "/data", "/other")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.machinery.cleaning import CleanerHome, kept
 
+from tidelog.cleaner.cleaner_manager import LogCleanerManager
 from tidelog.cleaner.log_cleaner import LogCleaner
 from tidelog.cleaner.rewriting.background_writers import TASK_NAME, Job
 from tidelog.cleaner.states import Event, Phase
@@ -37,7 +38,10 @@ class Place:
         """What a cleaner does instead of sleeping."""
         machine = Machine(home.fs, home.clock, home.scheduler, Random(0), self._sleep)
         self.config = BrokerConfig(**broker)
-        self.cleaner = LogCleaner(self.config, lambda: self.logs, machine)
+        manager = LogCleanerManager(
+            lambda: self.logs, fs=machine.fs, clock=machine.clock, sleep_ms=machine.sleep_ms
+        )
+        self.cleaner = LogCleaner(self.config, manager, machine)
 
     def _sleep(self, ms: int) -> None:
         self.sleep_ms(ms)
@@ -405,7 +409,7 @@ def test_cleaners_have_threads_of_their_own() -> None:
     place = Place(log_cleaner_threads=2, background_threads=1)
     own = ThreadsOfItsOwn(place)
     machine = place.cleaner._machine._replace(start_threads=own.start)
-    cleaner = LogCleaner(place.cleaner._config, dict, machine)
+    cleaner = LogCleaner(place.cleaner._config, place.cleaner.manager, machine)
 
     cleaner.startup()
     names = [f"kafka-log-cleaner-thread-{number}" for number in (0, 1)]
@@ -428,6 +432,6 @@ def test_cleaners_with_their_own_threads_leave_half_of_the_others(
     place = Place(log_cleaner_threads=4, background_threads=background)
     machine = place.cleaner._machine._replace(start_threads=ThreadsOfItsOwn(place).start)
 
-    cleaner = LogCleaner(place.cleaner._config, dict, machine)
+    cleaner = LogCleaner(place.cleaner._config, place.cleaner.manager, machine)
 
     assert cleaner.writer_slots.limit == limit

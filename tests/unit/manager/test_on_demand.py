@@ -165,7 +165,7 @@ def test_closing_waits_for_a_compaction_that_another_thread_is_stopping() -> Non
         manager.create_topic("t", 1, COMPACT)
         body = manager.cleaning.exclusive(key)
         body.__enter__()
-        manager.cleaning._manager._apply(key, Event.PAUSE)  # what an abort begins with
+        manager.cleaning.manager._apply(key, Event.PAUSE)  # what an abort begins with
         ended: list[int] = []
 
         def end() -> None:

@@ -342,7 +342,7 @@ def test_a_move_is_done_though_the_cleaners_line_cannot_be_moved(
         fill(manager, "t", 0, 30)
         log = manager.partition("t", 0).log
         with manager.cleaning.exclusive(KEY):
-            manager.cleaning.note_cleaned(KEY, log, 2)
+            manager.cleaning.manager.note_cleaned(KEY, log, 2)
         manager.move_partition(*KEY, "/b")
         file = f"{failing}/cleaner-offset-checkpoint.tmp"
         home.fs.fail("rename", file, OSError(number, "fault"))
