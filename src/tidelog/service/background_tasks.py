@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 from tidelog.env.clock import NS_PER_MS
 from tidelog.env.task_gate import Pass, TaskGate
 from tidelog.errors import KafkaStorageError
-from tidelog.manager.directories.disk_reserve import retain_by_percent
 from tidelog.manager.staged_commits import RETRY_MS
+from tidelog.service.disk_share_pass import retain_by_percent
 from tidelog.service.ready_commits import ReadyCommits
 
 if TYPE_CHECKING:
@@ -166,32 +166,13 @@ class BackgroundTasks:
                     _log.debug("Garbage collecting future log '%s'", future.directory)
                     total += _delete_old_segments(future, now_ms)
         if not self._gate.is_closed:
-            total += self._retain_by_percent(now_ms)
+            if percent := self._config().tidelog_retention_disk_percent:
+                where = self._machine.fs, self._log_dirs, self._registry, self._cleaning
+                total += retain_by_percent(*where, percent=percent, now_ms=now_ms)
             self.delete_old_files()
         seconds = (clock.monotonic_ns() - began_ns) // NS_PER_MS / 1000
         _log.debug("Log cleanup completed. %d files deleted in %s seconds", total, seconds)
         return total
-
-    def _retain_by_percent(self, now_ms: int) -> int:
-        """Keep each directory's logs within their share of the disk, if there is one."""
-        percent = self._config().tidelog_retention_disk_percent
-        deleted = 0
-        for log_dir in self._log_dirs if percent else ():
-            try:
-                free_bytes = self._machine.fs.free_bytes(log_dir.path)
-            except OSError as error:
-                _log.error("retention-failed directory=%s reason=%s", log_dir.path, error)
-                self._log_dirs.note_error(log_dir.path, error)
-                continue
-            deleted += retain_by_percent(
-                log_dir,
-                self._registry.in_directory(log_dir.path),
-                free_bytes,
-                percent,
-                now_ms,
-                exclusive_if_free=self._cleaning.exclusive_if_free,
-            )
-        return deleted
 
     def load_late(self) -> int:
         """Load or create logs for which there was no space before; return how many."""

@@ -1,15 +1,15 @@
 """What ``tidelog.retention.disk.percent`` would delete, of all logs of a directory together.
 
-The rule is that of ``manager.directories.disk_reserve``, which deletes the oldest segments first.
+The rule is ``log.retention.disk_share``, as a service runs it.
 """
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from tidelog.log.retention.disk_share import shrink_to_share
 from tidelog.log.retention.retention_rules import DeletedSegment, is_past, too_old
 
 if TYPE_CHECKING:
@@ -42,29 +42,19 @@ def plan_disk_share(
         percent: the share, of the space that the logs take and could still take.
         now_ms: the time of the pass.
     """
-    members = [_Member(log, configs[log.topic]) for log in logs]
-    total = sum(member.log.size_bytes for member in members)
-    excess = total - (total + free_bytes) * percent // 100
-    heap = [(one.oldest_ms, number) for number, one in enumerate(members) if one.may_give]
-    heapq.heapify(heap)
     reason = f"share of the disk {percent}% breach"
-    while excess > 0 and heap:
-        _, number = heapq.heappop(heap)
-        member = members[number]
-        before = member.size_bytes
-        member.delete(reason)
-        member.delete_expired(now_ms)
-        excess -= before - member.size_bytes
-        if member.may_give:
-            heapq.heappush(heap, (member.oldest_ms, number))
-    return SharePlan([member.shrunk() for member in members], max(excess, 0))
+    members = [_Member(log, configs[log.topic], reason, now_ms) for log in logs]
+    excess = shrink_to_share(members, free_bytes, percent)
+    return SharePlan([member.shrunk() for member in members], excess)
 
 
 class _Member:
     """A log of the directory with what is left of it on the disk."""
 
-    def __init__(self, log: ShrunkLog, config: LogConfig) -> None:
+    def __init__(self, log: ShrunkLog, config: LogConfig, reason: str, now_ms: int) -> None:
         self.log = log
+        self._reason = reason
+        self._now_ms = now_ms
         self.kept = deque(one for one in log.kept if one.is_on_disk)
         self.size_bytes = log.size_bytes
         self._is_archived = config.is_archived
@@ -72,29 +62,26 @@ class _Member:
         self._limit_ms = config.local_limits().retention_ms
         self._deleted: list[DeletedSegment] = []
 
-    @property
-    def may_give(self) -> bool:
-        """Whether its oldest segment may be deleted: never the active one."""
-        return self._is_deleted and len(self.kept) > 1 and not self.kept[0].held_by
-
-    @property
-    def oldest_ms(self) -> int:
-        """The largest timestamp of the oldest segment."""
+    def oldest_ms(self) -> int | None:
+        """Return the largest timestamp of the oldest segment: never that of the active one."""
+        if not self._is_deleted or len(self.kept) < 2 or self.kept[0].held_by:
+            return None
         return self.kept[0].largest_timestamp or 0
 
-    def delete(self, reason: str) -> None:
-        """Delete the oldest segment."""
+    def give(self) -> int:
+        """Delete the oldest segment, and what has expired, now that no older one is in its way."""
+        before, which = len(self.kept), "local " if self._is_archived else ""
+        self._delete(self._reason)
+        while self.kept and not self.kept[0].held_by:
+            if not is_past(self.kept[0].largest_timestamp or 0, self._limit_ms, self._now_ms):
+                break
+            self._delete(too_old(self._limit_ms, which))
+        return before - len(self.kept)
+
+    def _delete(self, reason: str) -> None:
         gone = DeletedSegment(*self.kept.popleft()[:3], reason)
         self._deleted.append(gone)
         self.size_bytes -= gone.size_bytes
-
-    def delete_expired(self, now_ms: int) -> None:
-        """Delete what has expired, now that no older segment is in its way."""
-        limit_ms, which = self._limit_ms, "local " if self._is_archived else ""
-        while self.kept and not self.kept[0].held_by:
-            if not is_past(self.oldest_ms, limit_ms, now_ms):
-                return
-            self.delete(too_old(limit_ms, which))
 
     def shrunk(self) -> ShrunkLog:
         """Return the plan of the log with what is deleted; the archive keeps it in the log."""

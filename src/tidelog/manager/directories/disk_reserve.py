@@ -1,27 +1,21 @@
-"""Space on the disks of data directories: kept free for a reserve, and shared out by percent.
+"""Space on the disks of data directories that is kept free for a reserve.
 
-Both rules are tidelog's own and off by default. Kafka has neither: a full disk takes a directory
-offline there, and retention counts the bytes of each partition.
+The rule is tidelog's own and off by default. In Kafka a full disk takes a directory offline.
 """
 
 from __future__ import annotations
 
-import heapq
 import logging
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-from tidelog.errors import DirectoryFull, KafkaStorageError, OffsetOutOfRange
+from tidelog.errors import DirectoryFull
 from tidelog.log.directory_guard import PASSING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable
 
     from tidelog.log.log import Log
-    from tidelog.manager.directories.log_dir import LogDir
     from tidelog.manager.directories.log_dirs import LogDirs
-
-    Key = tuple[str, int]
 
 _log = logging.getLogger(__name__)
 
@@ -97,83 +91,3 @@ class DiskReserve:
         for path in self.full - full:
             _log.info("directory-has-room directory=%s reserve_bytes=%d", path, reserve)
         self.full = frozenset(full)
-
-
-class _Oldest(NamedTuple):
-    """The oldest segment of a log; sorts by age."""
-
-    largest_timestamp: int
-    key: Key
-    log: Log
-    end_offset: int
-
-
-def retain_by_percent(
-    home: LogDir,
-    logs: Mapping[Key, Log],
-    free_bytes: int,
-    percent: int,
-    now_ms: int,
-    *,
-    exclusive_if_free: Callable[[Key], AbstractContextManager[bool]],
-) -> int:
-    """Delete the oldest segments of a directory until its logs take at most their share.
-
-    The share is ``percent`` of the space that the logs take and could still take. Only logs with
-    the delete policy give segments, and never the active one, nor anything above the high
-    watermark or of a transaction that is to be applied. Logs that are being cleaned or moved, or
-    cannot be read, are left out; ``exclusive_if_free`` is as in ``Cleaning``. Returns how many
-    segments were deleted.
-    """
-    total = sum(log.size_bytes for log in logs.values())
-    excess = total - (total + free_bytes) * percent // 100
-    heap: list[_Oldest] = []
-    for key, log in logs.items() if excess > 0 else ():
-        with exclusive_if_free(key) as is_free:
-            if is_free and (oldest := _oldest_of(key, log)) is not None:
-                heap.append(oldest)
-    heapq.heapify(heap)
-    deleted = 0
-    while excess > 0 and heap:
-        oldest = heapq.heappop(heap)
-        log = oldest.log
-        with exclusive_if_free(oldest.key) as is_free:
-            before = log.size_bytes
-            gone = _delete(oldest, now_ms) if is_free else 0
-            excess -= before - log.size_bytes
-            following = _oldest_of(oldest.key, log) if gone else None
-        deleted += gone
-        if following is not None:
-            heapq.heappush(heap, following)
-    if excess > 0:
-        _log.warning("share-of-disk-exceeded directory=%s excess_bytes=%d", home.path, excess)
-    return deleted
-
-
-def _delete(oldest: _Oldest, now_ms: int) -> int:
-    """Delete a segment, and what else has expired; return how many went."""
-    try:
-        if oldest.log.config.is_archived:  # it stays in the log
-            return len(oldest.log.delete_archived(oldest.end_offset))
-        oldest.log.maybe_increment_log_start_offset(oldest.end_offset)
-        return oldest.log.delete_old_segments(now_ms)
-    except (KafkaStorageError, OffsetOutOfRange) as error:  # the latter: held since, or truncated
-        _log.error("retention-failed directory=%s reason=%s", oldest.log.directory, error)
-        return 0
-
-
-def _oldest_of(key: Key, log: Log) -> _Oldest | None:
-    """Return the oldest segment of a log if it may go; None, too, if it cannot be read."""
-    segments = log.segments.all
-    if len(segments) < 2 or not log.config.is_deleted:
-        return None
-    oldest, after = segments[:2]
-    if after.base_offset > log.retention_end:
-        return None
-    try:
-        with log.watch("reading timestamps"):
-            return _Oldest(oldest.largest_timestamp(), key, log, after.base_offset)
-    except KafkaStorageError as error:
-        # An error in one log must not stop the others.
-        _log.error("retention-failed directory=%s reason=%s", log.directory, error)
-        return None
