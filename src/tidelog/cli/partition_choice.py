@@ -53,6 +53,18 @@ class Place(NamedTuple):
         return TopicPartition(self.topic, self.partition)
 
 
+class Named(NamedTuple):
+    """The topics and the number of a partition that a command line names; none: all of them."""
+
+    topics: Sequence[str]
+    partition: int | None
+
+    def has(self, topic: str | None, partition: int) -> bool:
+        """Return whether a partition is one of these."""
+        is_topic = not self.topics or topic in self.topics
+        return is_topic and self.partition in {None, partition}
+
+
 class ChosenPartitions(NamedTuple):
     """The partitions that a command reads, of data directories that are opened to be read only.
 
@@ -206,8 +218,9 @@ def choose_partitions(
         accept=None if allow_partial else BY_FLAG,
     )
     shown = ", ".join(place.path for place in places) or opened.name
+    named = Named(topics, partition)
     if places:
-        return ChosenPartitions(opened, _chosen(shown, places, (), topics, partition), [])
+        return ChosenPartitions(opened, _chosen(shown, places, (), named), [])
     numbers = None if partition is None else [partition]
     names = topics if topics or only_named else opened.topic_names
     opened.check_present(dict.fromkeys(names, numbers), takes_copies=takes_copies)
@@ -215,15 +228,11 @@ def choose_partitions(
     if METADATA_TOPIC in topics:
         metadata = opened.topic(METADATA_TOPIC).partitions
         keys += [TopicPartition(METADATA_TOPIC, number) for number in metadata]
-    missing = [
-        gone
-        for gone in opened.missing
-        if (not topics or gone.topic in topics) and partition in {None, gone.partition}
-    ]
+    missing = [gone for gone in opened.missing if named.has(*gone.key)]
     known = {gone.topic for gone in missing}
     if may_be_empty and not (keys or missing or topics) and opened.has_files_of_its_own():
         return ChosenPartitions(opened, [], [])
-    chosen = _chosen(shown, sorted(keys), known, topics, partition)
+    chosen = _chosen(shown, sorted(keys), known, named)
     places = [Place(*key, opened.partition_path(*key)) for key in chosen]
     return ChosenPartitions(opened, places, missing)
 
@@ -306,23 +315,13 @@ def _is_partition(fs: FileSystem, path: str) -> bool:
         raise KafkaStorageError(f"{path}: {error.strerror}") from error
 
 
-def _chosen(
-    directory: str,
-    places: list[K],
-    known: Iterable[str],
-    topics: Sequence[str],
-    partition: int | None,
-) -> list[K]:
+def _chosen(directory: str, places: list[K], known: Iterable[str], named: Named) -> list[K]:
     """Return the places chosen; ``known`` are topics of which everything chosen is missing."""
-    chosen = [
-        place
-        for place in places
-        if (not topics or place.topic in topics) and partition in {None, place.partition}
-    ]
+    chosen = [place for place in places if named.has(place.topic, place.partition)]
     there = {place.topic for place in chosen} | set(known)
-    unknown = [name for name in topics if name not in there]
+    unknown = [name for name in named.topics if name not in there]
     if unknown or not there:
-        raise UnknownTopicOrPartition(_explain(directory, places, unknown, partition))
+        raise UnknownTopicOrPartition(_explain(directory, places, unknown, named.partition))
     return chosen
 
 

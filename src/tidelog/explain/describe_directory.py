@@ -15,7 +15,7 @@ from tidelog.readonly.read_only_log import open_read_only
 from tidelog.segment.filenames import is_future_directory, parse_topic_partition
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from tidelog.readonly.directory_files import DirectoryFiles
     from tidelog.segment.filenames import TopicPartition
@@ -24,31 +24,28 @@ if TYPE_CHECKING:
 def describe_directory(
     part: DirectoryFiles,
     partitions: Iterable[TopicPartition],
-    topics: Collection[str] = (),
-    partition: int | None = None,
+    is_chosen: Callable[[str, int], bool],
 ) -> LogDirDescription:
     """Return sizes, lags and disk space.
 
-    ``partitions`` are those of the directory. ``topics``: only their logs, of all topics by
-    default; ``partition``: only those of this number. What cannot be read makes it offline, as it
-    would a manager.
+    ``partitions`` are those of the directory; ``is_chosen``: whether one is described. What cannot
+    be read makes it offline, as it would a manager.
     """
     fs, path = part.fs, part.path
     try:
-        replicas = [
-            replica
-            for replica in _replicas(part, partitions)
-            if not topics or replica.topic in topics
-            if partition in {None, replica.partition}
-        ]
+        replicas = list(_replicas(part, partitions, is_chosen))
         return LogDirDescription.of(path, replicas, (fs.total_bytes(path), fs.free_bytes(path)))
     except (KafkaStorageError, OSError) as error:
         return LogDirDescription.offline(path, str(error))
 
 
-def _replicas(part: DirectoryFiles, partitions: Iterable[TopicPartition]) -> Iterator[ReplicaInfo]:
+def _replicas(
+    part: DirectoryFiles,
+    partitions: Iterable[TopicPartition],
+    is_chosen: Callable[[str, int], bool],
+) -> Iterator[ReplicaInfo]:
     ends: dict[tuple[str, int], int] = {}
-    for key in partitions:
+    for key in (one for one in partitions if is_chosen(*one)):
         with suppress(UnknownTopicOrPartition), part.open(*key) as log:
             ends[key] = log.log_end_offset
             yield ReplicaInfo(*key, log.size_bytes, 0, is_future=False)
@@ -57,6 +54,8 @@ def _replicas(part: DirectoryFiles, partitions: Iterable[TopicPartition]) -> Ite
             continue
         try:
             key = parse_topic_partition(name)
+            if not is_chosen(*key):
+                continue
             path = os.path.join(part.path, name)
             with open_read_only(path, fs=part.fs) as log:
                 known = ends.get(key)

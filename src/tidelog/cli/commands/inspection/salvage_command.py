@@ -65,7 +65,7 @@ def run(args: Namespace) -> int:
 
 
 def _chosen(args: Namespace, fs: FileSystem) -> list[CutFile]:
-    from tidelog.cli.partition_choice import data_directories
+    from tidelog.cli.partition_choice import Named, data_directories
     from tidelog.readonly.absent_partitions import BY_FLAG
     from tidelog.readonly.missing.salvage import find_cut_files
     from tidelog.readonly.read_only_directory import open_directory_read_only
@@ -80,8 +80,7 @@ def _chosen(args: Namespace, fs: FileSystem) -> list[CutFile]:
         cut
         for cut in find_cut_files(directory)
         if (not keys or (cut.topic, cut.partition) in keys)
-        if not args.topics or cut.topic in args.topics
-        if args.partition in {None, cut.partition}
+        if Named(args.topics, args.partition).has(cut.topic, cut.partition)
     ]
 
 

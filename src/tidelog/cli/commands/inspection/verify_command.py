@@ -70,6 +70,7 @@ def _around(chosen: ChosenPartitions, args: Namespace) -> list[Located]:
 
     If the command line names no topic, partition or partition directory, all are returned.
     """
+    from tidelog.cli.partition_choice import Named
     from tidelog.env.paths import absolute_place
     from tidelog.explain.verify.verify_directory import check_directory
 
@@ -79,8 +80,7 @@ def _around(chosen: ChosenPartitions, args: Namespace) -> list[Located]:
     def is_chosen(key: TopicPartition | None) -> bool:
         if key is None or key in keys:
             return True
-        is_named = not args.topics or key.topic in args.topics
-        return is_whole and is_named and args.partition in {None, key.partition}
+        return is_whole and Named(args.topics, args.partition).has(*key)
 
     return [
         each

@@ -96,7 +96,7 @@ def _print_directories(args: Namespace) -> int:
 
     Directories that their service has taken offline are printed on stderr.
     """
-    from tidelog.cli.partition_choice import chosen_by
+    from tidelog.cli.partition_choice import Named, chosen_by
     from tidelog.explain.describe_directory import describe_directory
 
     chosen = chosen_by(args)
@@ -105,7 +105,7 @@ def _print_directories(args: Namespace) -> int:
     has_failed = False
     for part in chosen.directory.parts:
         keys = chosen.directory.partitions_in(part)
-        found = describe_directory(part, keys, args.topics, args.partition)
+        found = describe_directory(part, keys, Named(args.topics, args.partition).has)
         has_failed |= found.error is not None
         if args.json:
             print(json.dumps({**as_json(found), "offlineDirectories": list_as_json(offline)}))
