@@ -70,5 +70,5 @@ def test_a_partition_directory_has_its_topic_id() -> None:
     home.fs.make_directory(f"{home.path}/b-0")
     directories = PartitionDirectories(home.fs, [home.path])
 
-    assert directories.topic_id("a", 0) == "AAAAAAAAAAAAAAAAAAAAAg"
-    assert directories.topic_id("b", 0) is None
+    assert directories.topic_id_text("a", 0) == "AAAAAAAAAAAAAAAAAAAAAg"
+    assert directories.topic_id_text("b", 0) is None
