@@ -20,7 +20,7 @@ from tidelog.errors import (
     OffsetOutOfRange,
     UnknownTopicOrPartition,
 )
-from tidelog.readonly.epoch_lineage import cause_of_parting, lineage, parting
+from tidelog.readonly.epoch_lineage import lineage, other_records, parting
 from tidelog.readonly.group_positions import Position
 from tidelog.records.isolation import Isolation
 from tidelog.segment.filenames import TopicPartition
@@ -203,8 +203,9 @@ class GroupMember(OfOneProcess, Told):
         known = ((position.leader_epoch, offset - 1),)
         at = parting(known, offset, self._source.epochs(key))
         if at is not None:
-            cause = cause_of_parting(at, offset, self._source.bounds(key)[1])
-            self._lost[key] = DataLoss(*key, at, offset, f"{cause}: seek, or reset the group")
+            end = self._source.bounds(key)[1]
+            remedy = ": seek, or reset the group"
+            self._lost[key] = other_records(key, at, offset, end, remedy=remedy)
 
     def _first_of(self, start: int, end: int) -> int:
         return end if self._start == "latest" else start

@@ -12,6 +12,8 @@ from bisect import bisect_left, bisect_right
 from operator import itemgetter
 from typing import Final
 
+from tidelog.errors import DataLoss
+
 Epochs = tuple[tuple[int, int], ...]
 """Leader epochs with the offset at which each begins; both rise."""
 
@@ -60,6 +62,13 @@ def _last_shared(known: Epochs, now: Epochs) -> tuple[int, int] | None:
         if place is not None and (now[place][1] == start or not number or not place):
             return number, place
     return None
+
+
+def other_records(
+    key: tuple[str, int], at: int, offset: int, log_end_offset: int, *, remedy: str = ""
+) -> DataLoss:
+    """Return the error that offsets ``[at, offset)``, which were read, hold other records now."""
+    return DataLoss(*key, at, offset, cause_of_parting(at, offset, log_end_offset) + remedy)
 
 
 def cause_of_parting(at: int, offset: int, log_end_offset: int) -> str:

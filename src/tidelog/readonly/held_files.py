@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from tidelog.env.read_only_file import ReadOnlyFile
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer, Callable  # type: ignore[attr-defined]  # Buffer: 3.12+
+    from collections.abc import Buffer, Callable, Iterator  # type: ignore[attr-defined]  # Buffer: 3.12+
 
     from tidelog.env.files import OpenFile
     from tidelog.readonly.read_files import ReadFiles
@@ -18,6 +19,15 @@ MAX_HELD_FILES: Final = 64
 
 class SnapshotOutdated(Exception):
     """The files of a snapshot have changed; never leaves this package."""
+
+
+@contextmanager
+def outdated_if_gone(path: str) -> Iterator[None]:
+    """Raise SnapshotOutdated where a file of a snapshot is no longer found under its name."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise SnapshotOutdated(f"{path} was deleted or renamed") from None
 
 
 class HeldFiles:

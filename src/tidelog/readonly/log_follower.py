@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from tidelog.codec.one_line import one_line
 from tidelog.datadir.offset_checkpoints import HIGH_WATERMARK_FILE
 from tidelog.env.waiting import IdleTime
-from tidelog.errors import DataLoss, KafkaStorageError, UnknownTopicOrPartition
+from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
 from tidelog.log.topic_id import topic_id_or_none
-from tidelog.readonly.epoch_lineage import cause_of_parting, lineage, parting
+from tidelog.readonly.epoch_lineage import lineage, other_records, parting
 from tidelog.readonly.read_files import reading
 from tidelog.readonly.read_only_log import ReadUpTo, open_read_only
 from tidelog.segment.filenames import log_file, log_offsets, parse_topic_partition
@@ -154,8 +154,7 @@ class LogFollower:
         at = parting(lineage(self._epochs, start), start, now)
         if at is not None and self._refused in {None, start}:
             self._refused = start
-            cause = cause_of_parting(at, start, log.log_end_offset)
-            raise DataLoss(log.topic, log.partition, at, start, cause)
+            raise other_records((log.topic, log.partition), at, start, log.log_end_offset)
         self._refused, self._epochs = None, now
 
     def _visible_end(self, log: ReadOnlyLog) -> int:

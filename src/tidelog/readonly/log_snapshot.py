@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tidelog.errors import CorruptMessage, KafkaStorageError
-from tidelog.readonly.held_files import HeldFiles, SnapshotOutdated
+from tidelog.readonly.held_files import HeldFiles, SnapshotOutdated, outdated_if_gone
 from tidelog.readonly.read_only_segment import ReadOnlySegment
 from tidelog.records.batch import INT64_MAX
 from tidelog.records.damage.sound_offsets import OffsetBounds
@@ -112,10 +112,8 @@ def _look(directory: str, held: HeldFiles, end_offset: int) -> tuple[ReadOnlySeg
     for base_offset, end in zip(bases, [*bases[1:], end_offset], strict=False):
         suffix = found[base_offset]
         path = log_file(directory, base_offset, suffix)
-        try:
+        with outdated_if_gone(path):
             file = held.fs.open(path)
-        except FileNotFoundError:
-            raise SnapshotOutdated(f"{path} was deleted or renamed") from None
         size_bytes = file.size()
         held.add(base_offset, file)
         # A replacement that is being put in the place of others may reach beyond the next of them.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.errors import CorruptIndex, CorruptMessage
 from tidelog.lazy import np
-from tidelog.readonly.held_files import MeasuredFile, SnapshotOutdated
+from tidelog.readonly.held_files import MeasuredFile, SnapshotOutdated, outdated_if_gone
 from tidelog.readonly.read_files import ReadFiles
 from tidelog.records.batch import INT64_MAX, NO_TIMESTAMP
 from tidelog.records.damage.neighbours import base_offset_at
@@ -238,10 +238,8 @@ class ReadOnlySegment(SegmentSearch):
         return MeasuredFile(below, self.path, self.size_bytes)
 
     def _open_again(self) -> OpenFile:
-        try:
+        with outdated_if_gone(self.path):
             file = self.open(self.fs)
-        except FileNotFoundError:
-            raise SnapshotOutdated(f"{self.path} was deleted") from None
         if file.size() < self.size_bytes:
             file.close()
             raise SnapshotOutdated(f"{self.path} was cut or replaced")
@@ -279,10 +277,9 @@ class ReadOnlySegment(SegmentSearch):
     @property
     def modified_ms(self) -> int:
         """Time of modification of the .log file, in ms since the epoch."""
-        try:
-            return self.fs.stat(self.path).mtime_ms
-        except FileNotFoundError:
-            raise SnapshotOutdated(f"{self.path} was deleted") from None
+        with outdated_if_gone(self.path):
+            stat = self.fs.stat(self.path)
+        return stat.mtime_ms
 
     @cached_property
     def coarse(self) -> CoarseIndex | None:

@@ -21,7 +21,7 @@ from tidelog.kernels import rows
 from tidelog.log.producers.producer_snapshot import read_snapshot
 from tidelog.log.producers.reader_transactions import Transactions
 from tidelog.log.reading.committed import AbortedTransaction
-from tidelog.readonly.held_files import SnapshotOutdated
+from tidelog.readonly.held_files import outdated_if_gone
 from tidelog.readonly.partition_files import overlapping
 from tidelog.records.batch import INT64_MAX
 from tidelog.segment.filenames import (
@@ -111,7 +111,7 @@ def indexed_aborted(
     # With it comes NumPy, and those that look for the end of a log need neither.
     from tidelog.segment.txn_index import TransactionIndex, collect_aborted
 
-    try:
+    with outdated_if_gone(f"an index of {snapshot.directory}"):
         # Of one listing: an index that is neither on the disk nor in its archive at that time is
         # none, and one that has moved since is not taken for none.
         names = frozenset(snapshot.fs.list(snapshot.directory))
@@ -122,8 +122,6 @@ def indexed_aborted(
             if os.path.basename(path) in names
         ]
         found = collect_aborted(indexes, start_offset, end_offset)
-    except FileNotFoundError:
-        raise SnapshotOutdated(f"an index of {snapshot.directory} was deleted") from None
     return [AbortedTransaction(one.producer_id, one.first_offset) for one in found]
 
 

@@ -15,7 +15,7 @@ from tidelog.datadir.metadata_files import CLEAN_SHUTDOWN_FILE
 from tidelog.errors import CorruptIndex, KafkaStorageError
 from tidelog.log.producers.producer_state import ProducerStateConfig, ProducerStateManager
 from tidelog.log.producers.replay import replay_producers
-from tidelog.readonly.held_files import HeldFiles, SnapshotOutdated
+from tidelog.readonly.held_files import HeldFiles, SnapshotOutdated, outdated_if_gone
 from tidelog.readonly.log_snapshot import answer
 from tidelog.readonly.partition_files import overlapping
 from tidelog.readonly.read_only_segment import ReadOnlySegment
@@ -295,10 +295,8 @@ class SnapshotLog:
 
     def _stat(self, segment: ReadOnlySegment) -> FileStat:
         """Return size and time of a segment, which is the one whose records are held."""
-        try:
+        with outdated_if_gone(segment.path):
             stat = self.snapshot.fs.stat(segment.path)
-        except FileNotFoundError:
-            raise SnapshotOutdated(f"{segment.path} was deleted or renamed") from None
         is_active = segment is self._there[-1]
         if stat.size_bytes < segment.size_bytes or (
             stat.size_bytes > segment.size_bytes and not is_active
@@ -307,10 +305,8 @@ class SnapshotLog:
         return stat
 
     def _txn_index_names(self) -> frozenset[str]:
-        try:
+        with outdated_if_gone(self.directory):
             names = self.snapshot.fs.list(self.directory)
-        except FileNotFoundError:
-            raise SnapshotOutdated(f"{self.directory} was deleted") from None
         ends = (TXN_INDEX_SUFFIX, TXN_INDEX_SUFFIX + SWAP_SUFFIX)
         return frozenset(name for name in names if name.endswith(ends))
 
@@ -327,9 +323,8 @@ class SnapshotLog:
             if os.path.basename(path) in names:
                 index = TransactionIndex(self.snapshot.fs, path, segment.base_offset, exists=True)
                 try:
-                    index.all_aborted()
-                except FileNotFoundError:
-                    raise SnapshotOutdated(f"{path} was deleted or renamed") from None
+                    with outdated_if_gone(path):
+                        index.all_aborted()
                 except CorruptIndex as error:
                     return error
                 return index
