@@ -26,6 +26,7 @@ from tidelog.embedded.topic_reads import (
 )
 from tidelog.embedded.topic_writer import NOT_APPENDED, TopicWriter
 from tidelog.embedded.transaction import Transaction
+from tidelog.env.attempts import try_all
 from tidelog.env.forks import OfOneProcess
 from tidelog.errors import (
     InvalidArgument,
@@ -656,15 +657,11 @@ class Logs(OfOneProcess, Told):
 
     def _append_gathered(self) -> None:
         """Append what writers have gathered, once; raise the first error at the end."""
-        errors = []
-        for writer in list(self._gathering):
-            try:
-                writer.append_gathered()
-            except TidelogError as error:
-                errors.append(error)
-        self._gathering.clear()
-        if errors:
-            raise errors[0]
+        try:
+            try_all((writer.append_gathered for writer in list(self._gathering)), TidelogError)
+        except TidelogError:
+            self._gathering.clear()  # what was refused is not tried again
+            raise
 
     def _close(self, close_manager: Callable[[], None]) -> None:
         try:

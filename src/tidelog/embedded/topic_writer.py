@@ -6,6 +6,7 @@ Kafka's producer does the same: ``RecordAccumulator`` and ``BuiltInPartitioner``
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -14,6 +15,7 @@ import numpy as np
 from tidelog.codec.compression import Codec
 from tidelog.codec.one_line import Told
 from tidelog.embedded.gathered_records import gather
+from tidelog.env.attempts import try_all
 from tidelog.env.forks import OfOneProcess
 from tidelog.errors import (
     InvalidArgument,
@@ -320,14 +322,8 @@ class TopicWriter(OfOneProcess, Told):
 
         Each partition is tried; the first error is raised at the end, as by ``append``.
         """
-        errors = []
-        for number in self._numbers:
-            try:
-                self._append_batch(number)
-            except TidelogError as error:
-                errors.append(error)
-        if errors:
-            raise errors[0]
+        appends = (partial(self._append_batch, number) for number in self._numbers)
+        try_all(appends, TidelogError)
         self._gathering.discard(self)
 
     def _number_of(self, record: NewRecord) -> int:

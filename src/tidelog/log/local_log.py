@@ -9,6 +9,7 @@ import errno
 import logging
 from typing import TYPE_CHECKING
 
+from tidelog.env.attempts import try_all
 from tidelog.errors import InvariantError
 from tidelog.log.file_deletion import (
     delete_renamed,
@@ -238,14 +239,7 @@ class LocalLog:
         Those that wait for deletion are closed without a flush.
         """
         self._close_leaving()
-        errors = []
-        for segment in self.segments:
-            try:
-                segment.close()
-            except OSError as error:
-                errors.append(error)
-        if errors:
-            raise errors[0]
+        try_all(segment.close for segment in self.segments)
         self._sync_directory()
 
     def close_handlers(self) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
+from tidelog.env.attempts import try_all
 from tidelog.env.pooled_file import PooledFile
 from tidelog.errors import KafkaStorageError
 from tidelog.records.batch import INT32_MAX
@@ -157,12 +158,14 @@ class SegmentFiles:
         All four are tried before the first error is raised. Indexes that were not written here are
         synced with ``syncs_indexes`` only.
         """
-        _try_all(
-            *([self.sync_indexes] if syncs_indexes else []),
-            self.offset_index.close,
-            self.time_index.close,
-            lambda: self._close_log(size_bytes),
-            self.txn_index.close,
+        try_all(
+            [
+                *([self.sync_indexes] if syncs_indexes else []),
+                self.offset_index.close,
+                self.time_index.close,
+                lambda: self._close_log(size_bytes),
+                self.txn_index.close,
+            ]
         )
 
     def _close_log(self, size_bytes: int) -> None:
@@ -184,11 +187,13 @@ class SegmentFiles:
 
     def delete(self) -> None:
         """Delete the files that exist. All are tried before the first error is raised."""
-        _try_all(
-            self._delete_log,
-            lambda: self._delete_index(self.offset_index),
-            lambda: self._delete_index(self.time_index),
-            lambda: self._delete_index(self.txn_index),
+        try_all(
+            [
+                self._delete_log,
+                lambda: self._delete_index(self.offset_index),
+                lambda: self._delete_index(self.time_index),
+                lambda: self._delete_index(self.txn_index),
+            ]
         )
 
     def _delete_log(self) -> None:
@@ -241,14 +246,3 @@ def _name_of(path: str) -> str:
 
 def _in_directory(directory: str, path: str) -> str:
     return f"{directory}/{_name_of(path)}"
-
-
-def _try_all(*actions: Callable[[], None]) -> None:
-    errors = []
-    for action in actions:
-        try:
-            action()
-        except OSError as error:
-            errors.append(error)
-    if errors:
-        raise errors[0]

@@ -141,7 +141,7 @@ class LogSource(DataSource):
 
         if not self._has_path():
             raise InvalidArgument(NO_PATH_OF_STREAM)
-        options = SinkOptions.parse_stream(self.options)
+        options = SinkOptions.parse(self.options, is_stream=True)
         return LogStreamWriter(options, self.options, None if self._is_for_commit else schema)
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:

@@ -72,17 +72,13 @@ class CommittedOffsets:
 
     def commit(self, request: Request) -> Answer:
         """OffsetCommit; the answer waits until the positions are durable."""
-        values = request.values
+        values, group = request.values, request.values["groupId"]
         try:
-            self._coordinator.shards.check(values["groupId"])
+            self._coordinator.shards.check(group)
             self.check_member(values)
-        except KafkaError as error:
-            return {"topics": each_partition(values["topics"], error.code)}
-        positions, answer = self.accepted(values["topics"])
-        if not positions:
-            return answer
-        group = values["groupId"]
-        try:
+            positions, answer = self.accepted(values["topics"])
+            if not positions:
+                return answer
             home = home_of_group(self._manager, group)
             records = position_records(group, positions)
             info = self._appends.call(home, partial(home.append_records, records))

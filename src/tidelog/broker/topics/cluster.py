@@ -181,12 +181,10 @@ class Cluster:
     def _topic(
         self, topics: dict[str, Topic], topic_id: UUID, name: str | None, refused: dict[str, int]
     ) -> dict[str, Any]:
-        if name is None:
-            code = int(ErrorCode.UNKNOWN_TOPIC_ID)
-            return {"errorCode": code, "name": name, "topicId": topic_id}
-        topic = topics.get(name)
+        topic = None if name is None else topics.get(name)
         if topic is None:
-            code = refused.get(name, int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            by_name = refused.get(name or "", int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            code = int(ErrorCode.UNKNOWN_TOPIC_ID) if name is None else by_name
             return {"errorCode": code, "name": name, "topicId": topic_id}
         return {
             "name": name,

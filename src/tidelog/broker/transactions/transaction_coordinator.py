@@ -187,11 +187,8 @@ class TransactionCoordinator:
 
     # Producers
 
-    async def new_producer(self) -> tuple[int, int]:
-        """Return the id and epoch of a producer without transactions."""
-        return await self._new_id(), 0
-
-    async def _new_id(self) -> int:
+    async def new_id(self) -> int:
+        """Return the id of a new producer; raise KafkaError if there is none to give out."""
         if self._producer_ids.has_next:
             return self._producer_ids.next()
         async with self._reserving:  # else two threads would use it at once
@@ -223,7 +220,7 @@ class TransactionCoordinator:
             if known is None:
                 if producer_id != NO_PRODUCER_ID:
                     raise Refusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-                new = Transaction(transactional_id, await self._new_id(), 0, timeout_ms)
+                new = Transaction(transactional_id, await self.new_id(), 0, timeout_ms)
             else:
                 is_repeat = _is_repeat(known, producer_id, epoch)
                 if known.state in DECIDED:
@@ -250,7 +247,7 @@ class TransactionCoordinator:
         if known.epoch < LAST_EPOCH:
             new.epoch = known.epoch + 1
         else:
-            new.producer_id, new.epoch = await self._new_id(), 0
+            new.producer_id, new.epoch = await self.new_id(), 0
         return new
 
     async def _abort_for_next(self, known: Transaction) -> Transaction:

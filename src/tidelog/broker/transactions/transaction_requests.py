@@ -75,7 +75,7 @@ class TransactionRequests:
         name = values["transactionalId"]
         if name is None:
             try:
-                producer_id, epoch = await self._coordinator.new_producer()
+                producer_id, epoch = await self._coordinator.new_id(), 0
             except KafkaError as error:  # it has no coordinator that it could look for
                 _log.warning("no-producer-id topic=%s reason=%s", TRANSACTIONS_TOPIC, error)
                 raise Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, str(error)) from error

@@ -361,21 +361,12 @@ class SinkOptions(WriteOptions):
     """The options of one ``save()``, or of a stream's ``start()``."""
 
     @classmethod
-    def parse(cls, options: Mapping[str, str]) -> SinkOptions:
-        """Return the options of a batch write.
+    def parse(cls, options: Mapping[str, str], *, is_stream: bool = False) -> SinkOptions:
+        """Return the options of a batch write, or of a stream's sink.
 
         Raises:
             InvalidArgument: an option is unknown or malformed.
         """
-        return cls._parse(options, is_stream=False)
-
-    @classmethod
-    def parse_stream(cls, options: Mapping[str, str]) -> SinkOptions:
-        """Return the options of a stream's sink; errors as ``parse``."""
-        return cls._parse(options, is_stream=True)
-
-    @classmethod
-    def _parse(cls, options: Mapping[str, str], *, is_stream: bool) -> SinkOptions:
         topic_config, others = split_topic_config(options)
         known = (*_WRITE_OPTIONS, *_OF_BATCH_WRITES, *_OF_STREAM_WRITES, ANY_TOPIC_CONFIG)
         checked = OptionMap.checked(others, known)

@@ -110,13 +110,13 @@ def test_a_write_of_no_rows_keeps_its_id_for_its_topic(tmp_path: Path) -> None:
 
 def test_batches_of_a_stream_are_committed_once_and_in_order(tmp_path: Path) -> None:
     """An older one is an error, unless ``skipOldBatches`` is true."""
-    given = SinkOptions.parse_stream({"path": str(tmp_path), "topic": "t"})
+    given = SinkOptions.parse({"path": str(tmp_path), "topic": "t"}, is_stream=True)
     for number, value in ((0, "a"), (1, "b"), (1, "other")):
         commit_write(staged(given, value, stream=StreamBatch("q", number)))
     with pytest.raises(OldStreamBatch):
         commit_write(staged(given, "c", stream=StreamBatch("q", 0)))
-    skips = SinkOptions.parse_stream(
-        {"path": str(tmp_path), "topic": "t", "skipOldBatches": "true"}
+    skips = SinkOptions.parse(
+        {"path": str(tmp_path), "topic": "t", "skipOldBatches": "true"}, is_stream=True
     )
     commit_write(staged(skips, "c", stream=StreamBatch("q", 0)))
 

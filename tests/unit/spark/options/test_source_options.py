@@ -423,8 +423,9 @@ def test_all_bad_settings_of_a_new_topic_are_named_as_options(prefix: str) -> No
 def test_a_stream_has_the_ids_of_its_batches_and_a_batch_write_that_of_the_user() -> None:
     """So each refuses the option of the other; Spark's own options of a stream are accepted."""
     base = {"path": "data"}
-    stream = SinkOptions.parse_stream(
-        base | {"skipOldBatches": "true", "checkpointLocation": "/c", "queryName": "q"}
+    stream = SinkOptions.parse(
+        base | {"skipOldBatches": "true", "checkpointLocation": "/c", "queryName": "q"},
+        is_stream=True,
     )
 
     assert stream.skip_old_batches
@@ -433,7 +434,7 @@ def test_a_stream_has_the_ids_of_its_batches_and_a_batch_write_that_of_the_user(
     assert stream.create_directory
     assert not SinkOptions.parse(base | {"createDirectory": "false"}).create_directory
     with pytest.raises(InvalidArgument, match="txnId is not supported for a stream"):
-        SinkOptions.parse_stream(base | {"txnId": "x"})
+        SinkOptions.parse(base | {"txnId": "x"}, is_stream=True)
     for name in ("skipOldBatches", "acceptMissingBatches"):
         with pytest.raises(InvalidArgument, match=f"{name} is for streams only"):
             SinkOptions.parse(base | {name: "true"})

@@ -52,7 +52,7 @@ def test_an_abort_without_messages_deletes_the_marker_of_its_own_batch(tmp_path:
 def test_an_abort_without_messages_deletes_what_killed_tasks_staged(tmp_path: Path) -> None:
     """A task that was killed after its file was made could not say so."""
     given = {"path": str(tmp_path), "topic": "t"}
-    options = SinkOptions.parse_stream(given)
+    options = SinkOptions.parse(given, is_stream=True)
     writer = LogStreamWriter(options, given, VALUES)
     (name,) = list_staged(SYSTEM_FILES, str(tmp_path))
     stream = StreamBatch("q", 3)
@@ -99,7 +99,7 @@ def test_a_batch_that_is_missing_is_found_by_the_next_also_after_batches_without
 
     def offered(batch_id: int, *rows: bytes, **more: str) -> None:
         given = {"path": str(data), "topic": "t", "checkpointLocation": "c"} | more
-        options = SinkOptions.parse_stream(given)
+        options = SinkOptions.parse(given, is_stream=True)
         plan = make_plan(options, {"value": 0}, "markers")
         stream = StreamBatch("q", batch_id)
         batches = [pa.RecordBatch.from_pydict({"value": [row]}) for row in rows]
@@ -140,7 +140,7 @@ def test_a_note_is_smaller_than_a_batch() -> None:
 def test_the_writers_of_a_stream_agree_on_its_markers(tmp_path: Path) -> None:
     """Spark makes one for the tasks and another one to commit, both with all options given."""
     given = {"path": str(tmp_path), "topic": "t", "checkpointLocation": str(tmp_path / "c")}
-    options = SinkOptions.parse_stream(given)
+    options = SinkOptions.parse(given, is_stream=True)
     LogStreamWriter(options, given, VALUES)
     assert len(os.listdir(tmp_path)) == 1
 
