@@ -55,11 +55,6 @@ class Entry(NamedTuple):
     epochs: tuple[tuple[int, int], ...] = ()
     opened: tuple[tuple[int, int], ...] = ()
 
-    @property
-    def object_bytes(self) -> int:
-        """The size of the whole object."""
-        return sum(self.sections)
-
     def section(self, kind: str) -> tuple[int, int]:
         """Return where a part of the object begins and ends, in bytes."""
         at = SECTIONS.index(kind)

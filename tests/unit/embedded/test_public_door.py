@@ -36,8 +36,8 @@ HELD = [
     tidelog.AsyncReadOnlyLogs,
 ]
 INTERNAL = {
-    *("Buffer", "CommittedAt", "GroupMember", "Hold", "OwnLogs", "RecordFields"),
-    *("NotGiven", "ReadOnlyTopicFollower", "Staged", "_StagedPartition"),
+    *("Buffer", "CommittedAt", "GroupMember", "Hold", "OwnLogs", "OwnRecords"),
+    *("NotGiven", "ReadOnlyTopicFollower", "RecordFields", "Staged", "_StagedPartition"),
 }
 """Types of arguments and results of methods that other parts of tidelog call, or nobody gives."""
 WORD = re.compile(r"\b[A-Z]\w+")
