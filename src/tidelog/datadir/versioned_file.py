@@ -19,6 +19,13 @@ MALFORMED: Final = (ValueError, KeyError, TypeError, AttributeError, RecursionEr
 """What reading JSON raises whose members are not those that are expected."""
 
 
+def whole(value: object, what: str, least: int = 0) -> int:
+    """Return a number that was read; raise ValueError unless it is whole, from ``least`` on."""
+    if type(value) is not int or value < least:
+        raise ValueError(f"{value!r} is not {what}")
+    return value
+
+
 def read_versioned(fs: FileSystem, path: str, newest: int, parse: Callable[[Any], T]) -> T:
     """Return what ``parse`` makes of a file; ``newest`` is the latest version that it knows.
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from tidelog.broker.open_door import OpenDoor
 from tidelog.config.broker_config import BrokerConfig
-from tidelog.config.log_config import LogConfig
 from tidelog.config.sources import broker_config, from_keywords, from_mapping
 from tidelog.datadir.broker_properties import read_broker_properties
 from tidelog.datadir.effective_config import NO_SETTINGS
@@ -189,7 +188,6 @@ def _undo(manager: LogService | None, threads: ThreadScheduler | None, logs: Log
 def open_briefly(
     path: str | os.PathLike[str],
     *,
-    config: Mapping[str, str] = NO_SETTINGS,
     overrides: Mapping[str, str] = NO_SETTINGS,
     watcher: LoadWatcher = SILENT,
 ) -> Logs:
@@ -199,14 +197,10 @@ def open_briefly(
     thousands of logs costs no more than the logs used. Arguments and errors as ``open_logs``.
     ``watcher`` is notified of how far recoveries and commits are.
     """
-    paths = (absolute_path(path),)
-    check_no_files(SYSTEM_FILES, paths)
-    settings = BrokerConfig(log_dirs=paths, log_defaults=LogConfig.parse(config))
-    machine = brief_machine(SYSTEM_FILES, SYSTEM_CLOCK)
     manager = None
     try:
         # Outside of this block an interrupt after the call would leave the directory locked.
-        manager = LogManager(settings, machine, overrides=overrides, watcher=watcher)
+        manager = open_to_change(absolute_path(path), overrides=overrides, watcher=watcher)
         return Logs(manager)
     except BaseException:
         if manager is not None:
@@ -218,6 +212,7 @@ def open_to_change(
     path: str,
     *more: str,
     fs: FileSystem = SYSTEM_FILES,
+    overrides: Mapping[str, str] = NO_SETTINGS,
     watcher: LoadWatcher = SILENT,
     server_properties: dict[str, str] | None = None,
 ) -> LogManager:
@@ -229,7 +224,7 @@ def open_to_change(
     check_no_files(fs, (path, *more))
     settings = BrokerConfig(log_dirs=(path, *more), server_properties=server_properties)
     machine = brief_machine(fs, SYSTEM_CLOCK)
-    return LogManager(settings, machine, watcher=watcher)
+    return LogManager(settings, machine, overrides=overrides, watcher=watcher)
 
 
 def mirror_directory(

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidelog.codec.uuid_text import format_uuid, parse_uuid
 from tidelog.datadir.renamed_files import delete_if_there
+from tidelog.datadir.versioned_file import whole
 from tidelog.errors import (
     CommitUnfinished,
     InvalidRecord,
@@ -158,17 +159,13 @@ class Transaction:
             topic_ids,
             None if stream is None else StreamBatch.from_json(stream),
             stream is not None and bool(stream["skipsOld"]),
-            {str(name): _count(one) for name, one in entry.get("partitions", {}).items()},
+            {
+                str(name): whole(one, "a number of partitions", 1)
+                for name, one in entry.get("partitions", {}).items()
+            },
             tuple(GroupStep.from_json(step) for step in entry.get("steps", ())),
             stream is not None and bool(stream.get("acceptsGap", False)),
         )
-
-
-def _count(value: object) -> int:
-    """Return a number of partitions; raise ValueError for anything else."""
-    if type(value) is not int or value < 1:
-        raise ValueError(f"{value!r} is not a number of partitions")
-    return value
 
 
 def commit(target: StagingDirectory, transaction: Transaction) -> CommittedTransaction:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidelog.codec.text import check_group
+from tidelog.datadir.versioned_file import whole
 from tidelog.segment.filenames import check_topic_name
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class GroupStep:
     def from_json(cls, entry: Mapping[str, Any]) -> GroupStep:
         """Read a step; raise KeyError, TypeError, ValueError or InvalidTopic for another form."""
         before = entry.get("before")
-        at = None if before is None else CommittedAt(*map(_offset, before))
+        at = None if before is None else CommittedAt(*(whole(one, "an offset") for one in before))
         return cls(*group_partition(entry["key"]), at, bool(entry["checked"]))
 
 
@@ -82,9 +83,3 @@ def group_partition(entry: object) -> GroupPartition:
             check_topic_name(topic)
             return group, topic, partition
     raise ValueError(f"{entry!r} is not the partition of a group")
-
-
-def _offset(value: object) -> int:
-    if type(value) is not int or value < 0:
-        raise ValueError(f"{value!r} is not an offset")
-    return value
