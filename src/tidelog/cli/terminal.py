@@ -6,7 +6,7 @@ import os
 import sys
 from contextlib import suppress
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.explain.printable_text import printable
 
@@ -145,6 +145,30 @@ def print_error(line: str) -> None:
     """Print a line to standard error, if that can be written to; the exit code says it as well."""
     with suppress(OSError):
         print(line, file=sys.stderr)
+
+
+class ToTheEnd:
+    """Prints while something is done that is to be done to the end, whatever becomes of output.
+
+    After an error of the output nothing more is printed, and ``finish`` raises it.
+    """
+
+    def __init__(self) -> None:
+        self._error: OSError | None = None
+
+    def print(self, show: Callable[[Any], None], row: Any) -> None:  # noqa: ANN401 - any row
+        """Call ``show`` with a row, unless the output has failed."""
+        if self._error is not None:
+            return
+        try:
+            show(row)
+        except OSError as error:
+            self._error = error
+
+    def finish(self) -> None:
+        """Raise the error of the output, if there was one."""
+        if self._error is not None:
+            raise self._error
 
 
 def screen_width() -> int:

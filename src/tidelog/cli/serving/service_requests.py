@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tidelog.cli.operations import manager_of
 from tidelog.cli.progress import ShownWork, current_line
 from tidelog.cli.server_properties import broker_properties
-from tidelog.cli.terminal import print_message
+from tidelog.cli.terminal import ToTheEnd, print_message
 from tidelog.datadir.lock_file import writer_of
 from tidelog.embedded.doors import open_to_change
 from tidelog.env.clock import SYSTEM_CLOCK
@@ -59,18 +59,14 @@ def perform(
     """
     shown = 0
     rest: Sequence[Any] = ()
-    unprinted: OSError | None = None
+    printing = ToTheEnd()
 
     def report(row: Any) -> None:  # noqa: ANN401 - as above
-        nonlocal shown, unprinted
+        nonlocal shown
         shown += 1
-        if show is None or unprinted is not None:
-            return
-        current_line().erase()
-        try:
-            show(row)
-        except OSError as error:
-            unprinted = error
+        if show is not None:
+            current_line().erase()
+            printing.print(show, row)
 
     def here() -> Any:  # noqa: ANN401 - as above
         with (opened or partial(open_to_change, data_dir, watcher=ShownWork()))() as manager:
@@ -86,8 +82,7 @@ def perform(
     finally:
         for row in rest:
             report(row)
-    if unprinted is not None:
-        raise unprinted
+    printing.finish()
     return result
 
 

@@ -16,11 +16,14 @@ from tidelog.cli.options import (
     argument,
     dry_run_option,
 )
+from tidelog.cli.terminal import ToTheEnd
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
     from pyspark.sql import SparkSession
+
+    from tidelog.embedded.spread_compaction import CompactedLog
 
 
 JOB: Final = Command(
@@ -78,6 +81,13 @@ def run(args: Namespace, spark: SparkSession) -> int:
     printer = CompactionPrinter(args, verb)
     min_bytes = DEFAULT_MIN_BYTES if args.local_below is None else args.local_below
     terms = SpreadTerms(args.now, dict(args.options), min_bytes, args.exact_keys)
+    printing = ToTheEnd()
+
+    def show_log(one: CompactedLog) -> None:
+        printer.print(one.as_json())
+        if one.facts.is_due and not args.json:
+            print(f"  {_how(one.why_local)}")
+
     with showing("planning to clean" if args.dry_run else "cleaning") as show:
         done = compact_each(
             *(spark, args.directories, sorted({place.topic for place in chosen.places})),
@@ -89,9 +99,10 @@ def run(args: Namespace, spark: SparkSession) -> int:
         )
         with closing(done):
             for one in done if chosen.places else ():
-                printer.print(one.as_json())
-                if one.facts.is_due and not args.json:
-                    print(f"  {_how(one.why_local)}")
+                printing.print(show_log, one)
+                if args.dry_run:
+                    printing.finish()
+    printing.finish()
     printer.print_total(len(chosen.missing))
     return int(has_loss)
 
