@@ -191,9 +191,19 @@ class Mirror:
         for name, partitions in self._wider.items():
             self._manager.create_partitions(name, partitions)
         new = [topic for _, topic in sorted(self._new.items())]
+        self._drop_epochs_after_loss({(run.topic, run.partition) for run in runs})
         if runs or new:
             transaction = Transaction(txn, False, tuple(runs), tuple(new), self._ids)
             self._manager.staged_commits.commit(self._path, transaction)
+
+    def _drop_epochs_after_loss(self, keys: Collection[tuple[str, int]]) -> None:
+        """Drop leader epochs that begin at log ends: those of logs that have lost their end.
+
+        The source has lost nothing, and the epochs of its batches are lower.
+        """
+        logs = {key: self._target(*key) for key in keys}
+        ends = {key: log.log_end_offset for key, log in logs.items() if log is not None}
+        self._manager.truncation.truncate_to(ends)
 
     def _prepare(self, topic: ReadOnlyTopic) -> None:
         """Check a topic, and find out what the target has of it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from tests.machinery.directory_home import DataHome
 
 from tidelog.config.log_config import LogConfig
 from tidelog.datadir.birth import birth_values
+from tidelog.datadir.metadata_files import CLEAN_SHUTDOWN_FILE
 from tidelog.errors import (
     CommitUnfinished,
     InconsistentTopicId,
@@ -23,6 +25,7 @@ from tidelog.errors import (
 )
 from tidelog.manager import mirror
 from tidelog.manager.directories.log_dir import check_outside
+from tidelog.manager.lifecycle.deletion_queue import remove_directory
 from tidelog.manager.mirror import Mirror
 from tidelog.manager.staged_commits import StagedCommits
 from tidelog.readonly.read_only_directory import open_directory_read_only
@@ -340,6 +343,29 @@ def test_a_source_that_was_truncated_is_refused() -> None:
     assert (caught.value.topic, caught.value.partition, caught.value.offset) == ("t", 0, 3)
     with homes.target() as logs:
         assert logs.partition("t", 0).log.log_end_offset == 3
+
+
+@pytest.mark.parametrize("what", ["its last batch", "its directory"])
+def test_a_mirror_that_lost_its_end_gets_it_again(what: str) -> None:
+    """The leader epoch that begins at the loss would be above those of the source's batches."""
+    homes = homes_with(b"a", b"b")
+    homes.mirror()
+    fs, directory = homes.home.fs, f"{TARGET}/t-0"
+    if what == "its directory":
+        remove_directory(fs, directory)
+    else:
+        with closing(fs.open(f"{directory}/00000000000000000000.log", "w")) as file:
+            file.truncate(file.size() - 1)
+        fs.delete(f"{TARGET}/{CLEAN_SHUTDOWN_FILE}")
+    with homes.source() as logs:
+        append(logs.partition("t", 0).log, b"c")
+
+    done, _ = homes.mirror()
+
+    assert done.end_offset == 3
+    homes.check()
+    with homes.target() as logs:
+        assert logs.partition("t", 0).log.latest_epoch == 0
 
 
 def test_a_topic_that_was_created_again_is_refused() -> None:
