@@ -25,7 +25,7 @@ from tidelog.errors import CorruptSnapshot, KafkaError, TidelogError
 from tidelog.log.log import Log
 from tidelog.log.producers.producer_snapshot import unpack_snapshot
 from tidelog.log.producers.producer_state import ProducerStateConfig
-from tidelog.records.decoding.record_columns import iterate
+from tidelog.records.decoding.to_damage import iterate
 from tidelog.records.isolation import Isolation
 from tidelog.records.memory import walk
 from tidelog.records.validation.append_origin import AppendOrigin

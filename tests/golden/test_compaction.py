@@ -19,7 +19,7 @@ from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.explain.segment_contents import contents_of
 from tidelog.log.log import Log
 from tidelog.readonly.read_only_log import open_read_only
-from tidelog.records.decoding.record_columns import iterate
+from tidelog.records.decoding.to_damage import iterate
 from tidelog.records.memory import walk
 from tidelog.testing import ManualClock, ManualScheduler
 

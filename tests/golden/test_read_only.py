@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.readonly.read_only_log import ReadUpTo, open_read_only
-from tidelog.records.decoding.record_columns import iterate
+from tidelog.records.decoding.to_damage import iterate
 from tidelog.records.file_records import FileRecords
 
 if TYPE_CHECKING:

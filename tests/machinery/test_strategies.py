@@ -9,7 +9,7 @@ from tests.machinery.strategies import batch_samples, batches, stored_batches
 
 from tidelog.codec.compression import Codec
 from tidelog.records.batch import BATCH_HEADER, TimestampType
-from tidelog.records.decoding.record_columns import iterate
+from tidelog.records.decoding.to_damage import iterate
 from tidelog.records.memory import walk
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from tidelog.errors import InvalidArgument, InvalidRecord
 from tidelog.records.batch import NO_LEADER_EPOCH
 from tidelog.records.batch_columns import BatchColumns
 from tidelog.records.builder import build_batch
-from tidelog.records.decoding.record_columns import decode_to_damage
+from tidelog.records.decoding.to_damage import decode_to_damage
 from tidelog.records.scan import batch_row, whole_batch_size
 
 if TYPE_CHECKING:

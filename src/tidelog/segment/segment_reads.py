@@ -207,7 +207,7 @@ class SegmentSearch(ABC):
 
         Control records count, since they have timestamps too. Raises CorruptMessage, InvalidRecord.
         """
-        from tidelog.records.decoding.record_columns import decode_to_damage  # noqa: PLC0415 - lookups decode
+        from tidelog.records.decoding.to_damage import decode_to_damage  # noqa: PLC0415 - lookups decode
 
         start = self.base_offset if starting_offset is None else starting_offset
         known = self.time_index.lookup(timestamp)
@@ -443,7 +443,7 @@ def largest_timestamp_in(pieces: Iterable[Piece]) -> TimestampOffset:
 
 def _first_with(data: Bytes, batch: BatchColumns, timestamp: int) -> TimestampAndOffset | None:
     """Return the first record of one batch with exactly this timestamp; None for magic 0."""
-    from tidelog.records.decoding.record_columns import decode_to_damage  # noqa: PLC0415 - lookups decode
+    from tidelog.records.decoding.to_damage import decode_to_damage  # noqa: PLC0415 - lookups decode
 
     if batch.magic[0] == 0:
         return None

@@ -19,7 +19,8 @@ from tidelog.errors import InvalidArgument, InvalidTimestamp
 from tidelog.kernels.runtime import gate
 from tidelog.records.batch import TimestampType
 from tidelog.records.builder import BatchSpec, build_batch
-from tidelog.records.decoding.record_columns import decode, iterate
+from tidelog.records.decoding.record_columns import decode
+from tidelog.records.decoding.to_damage import iterate
 from tidelog.records.memory import walk
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from tidelog.errors import (
     UnknownTopicOrPartition,
 )
 from tidelog.kernels.runtime import gate
-from tidelog.records.decoding.record_columns import iterate
+from tidelog.records.decoding.to_damage import iterate
 from tidelog.records.memory import walk
 from tidelog.records.partitioner import partition_for_key
 

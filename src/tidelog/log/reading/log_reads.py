@@ -16,7 +16,7 @@ from tidelog.log.reading.offset_lookup import SearchedLog
 from tidelog.log.reading.record_count import check_range, count_records
 from tidelog.log.segments import segments_from
 from tidelog.records.damage.sound_offsets import OffsetBounds
-from tidelog.records.decoding.record_columns import ascending
+from tidelog.records.decoding.to_damage import ascending
 from tidelog.records.file_records import FileRecords
 from tidelog.records.isolation import Isolation
 from tidelog.segment.offset_metadata import LogOffsetMetadata

@@ -24,7 +24,12 @@ from tidelog.records.decoding.record_areas import (
     decode_areas,
     decode_whole_records,
 )
-from tidelog.records.decoding.record_columns import GROUP_BYTES, RecordColumns, decode_groups
+from tidelog.records.decoding.record_columns import (
+    DECODE_ERRORS,
+    GROUP_BYTES,
+    RecordColumns,
+    decode_groups,
+)
 from tidelog.records.decoding.unpacked import legacy_row
 
 if TYPE_CHECKING:
@@ -55,38 +60,72 @@ def decode_bounded(
     a batch. ``limit`` applies to each record, and to each whole batch of magic 0 or 1.
 
     Raises:
-        InvalidRecord, CorruptMessage, UnsupportedCompressionType: as ``decode``; the records before
-            the damage in a large batch have been yielded.
+        InvalidRecord, CorruptMessage, UnsupportedCompressionType: as ``decode``; all batches before
+            the damaged one, and the records before the damage in a large one, have been yielded.
         MessageTooLarge: a record is larger than ``limit``.
     """
-    source = as_bytes(data)
-    start = 0
-    for large in [*np.flatnonzero(batches.size > large_bytes).tolist(), len(batches)]:
-        usual = batches.slice(start, large)
-        yield from _decode_usual(source, usual, limit, group_bytes, large_bytes)
-        if large < len(batches):
-            yield from _decode_large(source, batches.slice(large, large + 1), limit, group_bytes)
-        start = large + 1
+    decoding = BoundedDecoding(
+        as_bytes(data), batches, limit=limit, group_bytes=group_bytes, large_bytes=large_bytes
+    )
+    yield from decoding.groups()
 
 
-def _decode_usual(
-    data: Bytes, batches: BatchColumns, limit: int, group_bytes: int, large_bytes: int
-) -> Iterator[RecordColumns]:
-    """Decode batches, some of which may turn out to be large."""
-    start, most = 0, group_bytes
-    while start < len(batches):
+class BoundedDecoding:
+    """One walk through batches as ``decode_bounded`` makes it.
+
+    ``at`` is the index of the batch that comes next; after an error, of the one at fault.
+    """
+
+    def __init__(
+        self,
+        data: Bytes,
+        batches: BatchColumns,
+        *,
+        limit: int,
+        group_bytes: int,
+        large_bytes: int = LARGE_BYTES,
+    ) -> None:
+        self.at = 0
+        self._data = data
+        self._batches = batches
+        self._limit = limit
+        self._group_bytes = group_bytes
+        self._large_bytes = large_bytes
+
+    def groups(self) -> Iterator[RecordColumns]:
+        """Yield the records, up to a batch that does not decode; then raise its error."""
+        large = np.flatnonzero(self._batches.size > self._large_bytes).tolist()
+        for end in [*large, len(self._batches)]:
+            while self.at < end:
+                yield from self._usual(end)
+            if end < len(self._batches):
+                yield from self._one_large()
+
+    def _usual(self, end: int) -> Iterator[RecordColumns]:
+        """Decode batches, of which one may turn out to be large or damaged, up to that one."""
         try:
-            for group in decode_groups(
-                data, batches.slice(start), limit=large_bytes, group_bytes=most
-            ):
-                start += len(group.batches)
-                yield group
+            yield from self._grouped(end, self._group_bytes)
+        except DECODE_ERRORS:
+            pass
+        else:
+            return
+        try:
+            yield from self._grouped(end, 1)  # one by one, which finds the batch
         except MessageTooLarge:
-            if most > 1:
-                most = 1  # decoding one by one finds the large batch
-                continue
-            yield from _decode_large(data, batches.slice(start, start + 1), limit, group_bytes)
-            start, most = start + 1, group_bytes
+            yield from self._one_large()
+
+    def _grouped(self, end: int, group_bytes: int) -> Iterator[RecordColumns]:
+        rest = self._batches.slice(self.at, end)
+        for group in decode_groups(
+            self._data, rest, limit=self._large_bytes, group_bytes=group_bytes
+        ):
+            self.at += len(group.batches)
+            yield group
+
+    def _one_large(self) -> Iterator[RecordColumns]:
+        one = self._batches.slice(self.at, self.at + 1)
+        yield from _decode_large(self._data, one, self._limit, self._group_bytes)
+        self.at += 1
 
 
 def _decode_large(
@@ -156,7 +195,13 @@ class _Windows:
             needed = max(self._window_bytes, self._bytes_needed(window, reason))
         if window or self._left:
             plain, area = self._area(window)
-            array = decode_areas(plain, area, np.zeros(1, np.int64))
+            try:
+                array = decode_areas(plain, area, np.zeros(1, np.int64))
+            except InvalidRecord:
+                array, _, _ = decode_whole_records(plain, area)
+                # If bytes are left over after the last record, that one counts as malformed.
+                yield np.ascontiguousarray(array[:, : self._left - 1]), plain
+                raise
             if not self._left:
                 raise InvalidRecord("bytes are left over after the last record")
             yield array, plain

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from tidelog.codec.compression import DEFAULT_DECOMPRESSED_LIMIT
 from tidelog.errors import CorruptMessage, InvalidRecord, TidelogError
-from tidelog.records.decoding.bounded_decode import decode_bounded
-from tidelog.records.decoding.record_columns import decode_groups
+from tidelog.records.decoding.bounded_decode import BoundedDecoding, decode_bounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,22 +73,11 @@ def _text(error: TidelogError) -> str:
 
 
 def _groups(piece: Piece, batches: BatchColumns) -> Iterator[RecordColumns]:
-    done = 0
+    decoding = BoundedDecoding(
+        piece.data, batches, limit=DEFAULT_DECOMPRESSED_LIMIT, group_bytes=GROUP_BYTES
+    )
     try:
-        for group in decode_groups(piece.data, batches, group_bytes=GROUP_BYTES):
-            yield group
-            done += len(group.batches)
-    except TidelogError:
-        yield from _one_by_one(piece, batches.slice(done))
-
-
-def _one_by_one(piece: Piece, batches: BatchColumns) -> Iterator[RecordColumns]:
-    """Decode each batch of a group in which one is damaged, up to that one."""
-    at = 0
-    try:
-        for group in decode_groups(piece.data, batches, group_bytes=1):
-            yield group
-            at += len(group.batches)
+        yield from decoding.groups()
     except TidelogError as error:
-        position = int(batches.position[at]) + piece.data_position
+        position = int(batches.position[decoding.at]) + piece.data_position
         raise CorruptMessage(_text(error), position, piece.path) from error

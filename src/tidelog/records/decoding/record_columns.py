@@ -7,7 +7,7 @@ There is no object per record on this path, unless ``Record`` values are asked f
 from __future__ import annotations
 
 from functools import partial
-from itertools import chain, repeat
+from itertools import repeat
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -25,12 +25,12 @@ from tidelog.kernels import rows
 from tidelog.records.array_rows import Row, as_bytes
 from tidelog.records.batch import TimestampType
 from tidelog.records.batch_columns import advance_sequences
-from tidelog.records.decoding.record_areas import areas_of, decode_areas, decode_before_damage
+from tidelog.records.decoding.record_areas import areas_of, decode_areas
 from tidelog.records.decoding.unpacked import Unpacked
 from tidelog.records.record import Record, read_headers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -47,8 +47,6 @@ DECODE_ERRORS: Final = (
     MessageTooLarge,
     UnsupportedCompressionType,
 )
-_VALUES_BYTES: Final = 256 << 10
-"""The same for records that become values: about what a processor's cache holds."""
 _new_record: Final[Callable[[tuple[object, ...]], Record]] = partial(tuple.__new__, Record)
 """``Record._make``, in a third of the time, for tuples that have all fields."""
 _TYPES: Final = {int(kind): kind for kind in TimestampType}
@@ -197,75 +195,6 @@ def decode_groups(
         decoded = _decode_first(source, batches.slice(start), limit, group_bytes)
         start += len(decoded.batches)
         yield decoded
-
-
-def decode_to_damage(
-    data: Buffer,
-    batches: BatchColumns,
-    *,
-    limit: int = DEFAULT_DECOMPRESSED_LIMIT,
-    group_bytes: int = GROUP_BYTES,
-) -> Iterator[RecordColumns]:
-    """Like ``decode_groups``, but raise an error only after all records before the damage.
-
-    Of a damaged batch that is not compressed, the records before the damage come last. Kafka's
-    iterators return those records too. The records of a compressed batch cannot be decoded one by
-    one.
-    """
-    source = as_bytes(data)
-    start = 0
-    try:
-        for group in decode_groups(source, batches, limit=limit, group_bytes=group_bytes):
-            yield group
-            start += len(group.batches)
-    except DECODE_ERRORS:
-        yield from _one_by_one(source, batches.slice(start), limit)
-        raise
-
-
-def _one_by_one(data: Bytes, batches: BatchColumns, limit: int) -> Iterator[RecordColumns]:
-    """Decode batches up to the first that is damaged; raise its error after what it yields."""
-    for at in range(len(batches)):
-        one = batches.slice(at, at + 1)
-        try:
-            decoded = _decode_first(data, one, limit, None)
-        except InvalidRecord:
-            if one.magic[0] * 8 + one.codec[0] == _PLAIN:
-                yield RecordColumns(decode_before_damage(data, areas_of(one)), data, one)
-            raise
-        yield decoded
-
-
-def iterate(
-    data: Buffer,
-    batches: BatchColumns,
-    *,
-    control: bool = False,
-    limit: int = DEFAULT_DECOMPRESSED_LIMIT,
-) -> Iterator[Record]:
-    """Yield the records of ``batches`` as values; ``control`` includes control records. For tools.
-
-    Errors are those of ``decode``, raised after the records before the damage.
-    """
-    wanted = batches if control else batches.select(~batches.is_control)
-    groups = decode_to_damage(data, wanted, limit=limit, group_bytes=_VALUES_BYTES)
-    return chain.from_iterable(group.records() for group in groups)
-
-
-def ascending(
-    data: Buffer, batches: BatchColumns, next_offset: int
-) -> Generator[RecordColumns, None, int]:
-    """Yield the records that applications see, from ``next_offset`` on; return the next one's.
-
-    A record at or below an offset that was yielded is left out. Errors are those of ``iterate``.
-    """
-    wanted = batches.select(~batches.is_control)
-    for group in decode_to_damage(data, wanted, group_bytes=_VALUES_BYTES):
-        seen = np.maximum.accumulate(np.concatenate(([next_offset - 1], group.offset)))
-        next_offset = int(seen[-1]) + 1
-        is_new = group.offset > seen[:-1]
-        yield group if is_new.all() else group.select(is_new)
-    return next_offset
 
 
 def _decode_first(

@@ -21,7 +21,7 @@ from tidelog.errors import (
     KafkaStorageError,
     MessageTooLarge,
 )
-from tidelog.records.decoding.record_columns import iterate
+from tidelog.records.decoding.to_damage import iterate
 from tidelog.records.memory import walk
 from tidelog.records.validation.policy import LeaderPolicy
 from tidelog.staging.bundle import BundleWriter

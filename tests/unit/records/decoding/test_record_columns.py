@@ -19,7 +19,8 @@ from tidelog.errors import (
 from tidelog.records.batch import BATCH_HEADER, TimestampType
 from tidelog.records.builder import build_batch, empty_batch, pack_batch
 from tidelog.records.control import build_marker
-from tidelog.records.decoding.record_columns import decode, decode_groups, decode_to_damage, iterate
+from tidelog.records.decoding.record_columns import decode, decode_groups
+from tidelog.records.decoding.to_damage import decode_to_damage, iterate
 from tidelog.records.memory import walk
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from tidelog.errors import (
 from tidelog.records.batch import BATCH_HEADER, TimestampType
 from tidelog.records.builder import build_batch, pack_batch
 from tidelog.records.control import build_marker, read_marker
-from tidelog.records.decoding.record_columns import iterate
+from tidelog.records.decoding.to_damage import iterate
 from tidelog.records.memory import walk
 from tidelog.records.record import Record, write_record
 from tidelog.records.validation.analyze import analyze
