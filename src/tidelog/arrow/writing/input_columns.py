@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from tidelog.arrow.record_tables import plain, plain_type
 from tidelog.arrow.schema import HEADERS_TYPE
-from tidelog.errors import InvalidArgument
+from tidelog.errors import InvalidArgument, InvalidTimestamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -42,7 +42,7 @@ _ARROW: Final = ColumnRules(
         "value": ("binary", "string"),
         "topic": ("string",),
         "partition": ("integer",),
-        "timestamp": ("timestamp with a time zone",),
+        "timestamp": ("timestamp", "integer"),
         "headers": (str(HEADERS_TYPE),),
     },
     as_value="make it part of a struct in a column json",
@@ -121,19 +121,36 @@ def _word(field: pa.Field) -> str:
         return expected[0]
     if pa.types.is_integer(kind):
         return "integer"
-    if pa.types.is_timestamp(kind) and kind.tz is not None:
-        return "timestamp with a time zone"
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        return "timestamp"
     return str(kind)
 
 
 def select_columns(batch: pa.RecordBatch, indexes: Mapping[str, int]) -> pa.RecordBatch:
     """Return the columns at ``indexes``, with the names of a record's fields.
 
-    Text and bytes get the types that all later steps take: a table may have large ones, which
-    not all functions of Arrow take.
+    Text, bytes and times get the types that all later steps take: a table may have large ones,
+    which not all functions of Arrow take. Raises InvalidTimestamp.
     """
-    arrays = [plain(batch.column(index)) for index in indexes.values()]
-    return pa.RecordBatch.from_arrays(arrays, names=list(indexes))
+    arrays = {name: plain(batch.column(index)) for name, index in indexes.items()}
+    if "timestamp" in arrays:
+        arrays["timestamp"] = _instants(arrays["timestamp"])
+    return pa.RecordBatch.from_pydict(arrays)
+
+
+def _instants(array: pa.Array) -> pa.Array:
+    """Return times with a zone: those without one are in UTC, whole numbers are ms since 1970."""
+    kind = array.type
+    if pa.types.is_integer(kind):
+        try:
+            return array.cast(pa.int64()).cast(pa.timestamp("ms", "UTC"))
+        except pa.ArrowInvalid as error:
+            raise InvalidTimestamp(f"a timestamp is no number of ms: {error}") from error
+    if pa.types.is_date(kind):
+        return array.cast(pa.timestamp("s")).cast(pa.timestamp("s", "UTC"))
+    if pa.types.is_timestamp(kind) and kind.tz is None:
+        return array.cast(pa.timestamp(kind.unit, "UTC"))
+    return array
 
 
 def split_by_topic(batch: pa.RecordBatch) -> dict[str, pa.RecordBatch]:

@@ -13,6 +13,7 @@ from tidelog.arrow.schema import whole_number
 from tidelog.arrow.topic_scanner import TopicScanner
 from tidelog.arrow.writing.input_columns import arrow_columns
 from tidelog.arrow.writing.json_column import with_json_as_value
+from tidelog.arrow.writing.named_columns import with_named_columns
 from tidelog.arrow.writing.stage_rows import stage_rows
 from tidelog.arrow.writing.staged_commit import commit_write, ended, staged_write
 from tidelog.arrow.writing.write_options import DEFAULT_BUFFER_BYTES, WriteOptions
@@ -42,6 +43,8 @@ def write(
     table: object,
     txn: str | None = None,
     *,
+    key: str | None = None,
+    timestamp: str | None = None,
     partitions: int | None = None,
     config: Mapping[str, SettingValue] | None = None,
     compression: str | None = None,
@@ -59,8 +62,9 @@ def write(
     True
 
     Columns are ``value``, and if wanted ``key`` (both text or binary), ``headers``, ``timestamp``
-    (with a time zone; null: now), ``partition`` (null: by key, or spread) and ``topic``, in any
-    order and case of letters; ``offset`` and ``timestampType``, which a read returns, are ignored.
+    (in UTC if it has no zone, or whole numbers of ms; null: now), ``partition`` (null: by key, or
+    spread) and ``topic``, in any order and case of letters; ``offset`` and ``timestampType``, which
+    a read returns, are ignored.
     A null value is a tombstone. A column ``json`` stands for ``value``: its values, of any type
     that JSON can express, are written as JSON, in UTF-8 and without blanks. The rows are staged in
     files, and committed once all of them are there; memory is bounded, whatever the size of the
@@ -76,6 +80,10 @@ def write(
             whatever has ``__arrow_c_stream__``.
         txn: makes the write repeatable: an id that was committed before, up to 7 days ago, is
             skipped, whatever the rows are. 1 to 255 bytes of UTF-8.
+        key: the name of the column that becomes the key, as text if it has whole numbers. With it
+            or ``timestamp``, all others become members of a JSON object, the
+            value, times among them as text.
+        timestamp: the name of the column that becomes the timestamp.
         partitions: how many a new topic has; None: 1.
         config: settings of a new topic, under Kafka's names.
         compression: ``none``, ``gzip``, ``snappy``, ``lz4`` or ``zstd``, unless the topic has a
@@ -115,7 +123,7 @@ def write(
     if txn is not None:
         check_txn(txn)
     with _reader(table) as given:
-        rows = with_json_as_value(given)
+        rows = with_json_as_value(with_named_columns(given, key, timestamp))
         columns = arrow_columns(rows.schema, has_topic=topic is not None)
         name = txn or uuid.uuid4().hex
         plan = make_plan(options, columns, name)

@@ -7,9 +7,10 @@ import json
 import pyarrow as pa
 import pytest
 
+from tidelog.arrow.record_tables import timestamps
 from tidelog.arrow.schema import HEADER_TYPE, SCHEMA_WITH_HEADERS
 from tidelog.arrow.writing.input_columns import arrow_columns, select_columns, split_by_topic
-from tidelog.errors import InvalidArgument
+from tidelog.errors import InvalidArgument, InvalidTimestamp
 
 SCHEMA = pa.schema(
     [
@@ -84,8 +85,8 @@ def test_a_column_of_nulls_may_be_any() -> None:
         ({"value": pa.string(), "price": pa.int64()}, "column price is not a field of a record"),
         ({"value": pa.string(), "partition": pa.float64()}, "column partition must be integer"),
         (
-            {"value": pa.string(), "timestamp": pa.timestamp("ns")},
-            "must be timestamp with a time zone, not timestamp",
+            {"value": pa.string(), "timestamp": pa.string()},
+            "must be timestamp or integer, not string; cast it",
         ),
         ({"value": pa.string()}, "no topic is named: give topic, or add a column topic"),
         ({"value": pa.string(), "VALUE": pa.string()}, "columns value and VALUE are the same"),
@@ -95,6 +96,34 @@ def test_other_columns_are_refused(columns: dict[str, pa.DataType], words: str) 
     """A missing, unknown, mistyped or repeated column is an error that names the remedy."""
     with pytest.raises(InvalidArgument, match=words):
         arrow_columns(pa.schema(list(columns.items())), has_topic=False)
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        pa.array([86_400_000, None]),
+        pa.array([86_400_000, None], pa.uint64()),
+        pa.array([86_400, None], pa.timestamp("s")),
+        pa.array([86_400, None], pa.timestamp("s", "Asia/Tokyo")),
+        pa.array([1, None], pa.date32()),
+    ],
+    ids=["milliseconds", "unsigned", "no-zone", "zone", "date"],
+)
+def test_times_without_a_zone_are_in_utc(times: pa.Array) -> None:
+    """As in the arguments of commands, so that the times of a CSV need no cast."""
+    batch = pa.RecordBatch.from_pydict({"value": ["a", "b"], "timestamp": times})
+
+    columns = arrow_columns(batch.schema, has_topic=True)
+    found = timestamps(select_columns(batch, columns).column("timestamp"), now_ms=7)
+
+    assert found.tolist() == [86_400_000, 7]
+
+
+def test_a_time_that_no_timestamp_can_be_is_refused() -> None:
+    """Instead of an error of Arrow."""
+    batch = pa.RecordBatch.from_pydict({"timestamp": pa.array([2**64 - 1], pa.uint64())})
+    with pytest.raises(InvalidTimestamp, match="a timestamp is no number of ms"):
+        select_columns(batch, {"timestamp": 0})
 
 
 def test_rows_are_split_by_topic() -> None:

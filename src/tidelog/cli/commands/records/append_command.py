@@ -81,7 +81,7 @@ COMMAND: Final = Command(
             choices=("text", "json"),
             default="text",
             help="text (the default): each line is a value; json: each line is a record, as cat"
-            " prints it; other forms of cat, csv among them, are not read",
+            " prints it; no CSV, which tidelog.arrow.write takes",
         ),
         encoding_option(
             "how keys, values and header values are written where a line does not say it"

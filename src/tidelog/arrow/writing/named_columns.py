@@ -1,0 +1,69 @@
+"""Tables of other programs, such as CSV files: which columns are the key and the time of a record.
+
+Kafka Connect: the transforms ``ValueToKey`` and ``InsertField``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from tidelog.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+def with_named_columns(
+    rows: pa.RecordBatchReader, key: str | None, timestamp: str | None
+) -> pa.RecordBatchReader:
+    """Return rows with the columns ``key`` and ``timestamp``, and all others as one, ``json``.
+
+    Whole numbers become text as keys, and times as members of the object: JSON has none.
+
+    Args:
+        rows: a table with any columns.
+        key: the name of the column that becomes the key; None: records have none.
+        timestamp: the name of the column that becomes the time; None: that of the write. If both
+            are None, the rows are returned as they are.
+
+    Raises:
+        InvalidArgument: there is no such column, or more than one; or no other.
+    """
+    fields = {"key": key, "timestamp": timestamp}
+    wanted = {field: name for field, name in fields.items() if name is not None}
+    if not wanted:
+        return rows
+    names = rows.schema.names
+    for field, name in wanted.items():
+        if names.count(name) != 1:
+            raise InvalidArgument(
+                f"{field}={name!r} must name one column, not {names.count(name)}; columns:"
+                f" {', '.join(names)}"
+            )
+    taken = {names.index(name): field for field, name in wanted.items()}
+    others = [index for index in range(len(names)) if index not in taken]
+    if not others:
+        raise InvalidArgument(f"no column is left for the value beside {', '.join(names)}")
+
+    def converted(batch: pa.RecordBatch) -> pa.RecordBatch:
+        members = [_as_text(batch.column(index), pa.types.is_temporal) for index in others]
+        columns = {
+            field: _as_text(batch.column(index), pa.types.is_integer)
+            if field == "key"
+            else batch.column(index)
+            for index, field in taken.items()
+        }
+        value = pa.StructArray.from_arrays(members, [names[index] for index in others])
+        return pa.RecordBatch.from_pydict({**columns, "json": value})
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield from map(converted, rows)
+
+    schema = converted(pa.RecordBatch.from_pylist([], rows.schema)).schema
+    return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+def _as_text(array: pa.Array, is_meant: Callable[[pa.DataType], bool]) -> pa.Array:
+    return array.cast(pa.string()) if is_meant(array.type) else array

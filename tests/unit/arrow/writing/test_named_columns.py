@@ -1,0 +1,51 @@
+"""Tables with any columns: some become the key and the time, the others the value."""
+
+from __future__ import annotations
+
+import io
+
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+
+from tidelog.arrow.writing.named_columns import with_named_columns
+from tidelog.errors import InvalidArgument
+
+ORDERS = b"""id,topic,paid,offset
+17,shoes,2026-11-20 10:00:00,1.5
+18,hats,,
+"""
+
+
+def orders() -> pa.RecordBatchReader:
+    """Return two rows of a CSV, with names that are fields of a record elsewhere."""
+    return pyarrow.csv.open_csv(io.BytesIO(ORDERS))
+
+
+def test_all_other_columns_become_one_object() -> None:
+    """Also those named as fields; whole numbers are text as keys, times in the object."""
+    assert with_named_columns(orders(), key="id", timestamp=None).read_all().to_pylist() == [
+        {"key": "17", "json": {"topic": "shoes", "paid": "2026-11-20 10:00:00", "offset": 1.5}},
+        {"key": "18", "json": {"topic": "hats", "paid": None, "offset": None}},
+    ]
+    both = with_named_columns(orders(), key="topic", timestamp="paid")
+    assert both.schema.names == ["key", "timestamp", "json"]
+    assert both.read_all()["key"].to_pylist() == ["shoes", "hats"]
+
+
+def test_without_names_rows_are_as_they_are() -> None:
+    """They have the columns of records themselves."""
+    rows = orders()
+    assert with_named_columns(rows, key=None, timestamp=None) is rows
+
+
+def test_a_name_is_that_of_one_column() -> None:
+    """And the value has to be made of others."""
+    with pytest.raises(InvalidArgument, match="key='ID' must name one column, not 0; columns: id,"):
+        with_named_columns(orders(), key="ID", timestamp=None)
+    twice = pa.table([[1], [2]], names=["id", "id"]).to_reader()
+    with pytest.raises(InvalidArgument, match="timestamp='id' must name one column, not 2"):
+        with_named_columns(twice, key=None, timestamp="id")
+    alone = pa.table({"id": [1]}).to_reader()
+    with pytest.raises(InvalidArgument, match="no column is left for the value beside id"):
+        with_named_columns(alone, key="id", timestamp=None)
