@@ -11,6 +11,7 @@ from tidelog.console.record_texts import WHOLE_BYTES, ShownRecord, shown_record
 from tidelog.console.rendering import Answer
 from tidelog.readonly.chosen_records import RecordFilter
 from tidelog.records.json.json_record import Encoding, bytes_from_text
+from tidelog.records.partitioner import partition_for_key
 
 if TYPE_CHECKING:
     from tidelog.console.asked import Asked
@@ -51,6 +52,7 @@ def records_page(desk: Desk, asked: Asked) -> Answer:
     wanted = wanted._replace(since_ms=since_ms, until_ms=until_ms)
     found = tried(lambda: desk.ask(key, lambda: _find(desk, key, wanted, start)))
     search = {name: asked.text(name) for name in _SEARCH}
+    usual = _usual_partition(desk, key, wanted.key)
     links: dict[str, str | None] = {"earlier": None, "later": None, "newest": None}
     if found.problem is None:
         shown: Found = found.value
@@ -71,9 +73,36 @@ def records_page(desk: Desk, asked: Asked) -> Answer:
             "links": links,
             "limit": SEARCHED_BYTES,
             "encodings": list(Encoding),
-            "command": desk.command("cat", key=key),
+            "usual": usual,
+            "usual_link": None if usual is None else partition_link(usual, "records", **search),
+            "command": desk.command("cat", *_options(search, start), key=key),
         },
     )
+
+
+def _options(search: dict[str, str], start: int | None) -> list[str]:
+    """Return the options of ``tidelog cat`` that find the same records."""
+    values = {
+        "--from": "" if start is None else str(start),
+        "--since": search["time"],
+        "--until": search["until"],
+        "--key": search["key"],
+        "--encoding": search["encoding"] if search["key"] else "",
+        "--grep": re.escape(search["text"]),
+        "--isolation": "read_committed" if search["committed"] else "",
+    }
+    # With the sign of equality: a key may begin with a dash.
+    return [f"{option}={value}" for option, value in values.items() if value]
+
+
+def _usual_partition(
+    desk: Desk, key: TopicPartition, wanted: bytes | None
+) -> TopicPartition | None:
+    """Return the partition where clients put records of this key, if it is another one."""
+    if wanted is None:
+        return None
+    number = partition_for_key(wanted, len(desk.directory.topic(key.topic).partitions))
+    return None if number == key.partition else key._replace(partition=number)
 
 
 def record_page(desk: Desk, asked: Asked) -> Answer:

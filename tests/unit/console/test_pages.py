@@ -11,6 +11,7 @@ from tests.machinery.directory_home import DataHome
 
 from tidelog.console.access import HEADERS
 from tidelog.errors import KafkaStorageError
+from tidelog.records.partitioner import partition_for_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -237,6 +238,21 @@ def test_search_by_key_text_and_offset_finds_records(visitor: Visitor) -> None:
     assert offsets("key=676f6e65&encoding=hex") == ["11"]
     assert offsets("from=9") == ["9", "10", "11"]
     assert offsets("key=none") == []
+
+
+def test_a_search_names_its_command_and_the_usual_partition_of_the_key(visitor: Visitor) -> None:
+    """A user who has a key alone cannot know the partition."""
+    fields = "from=3&time=2h&key=gone&text=a.b&committed=1"
+    page = visitor.get(f"/topics/tides/0/records?{fields}")
+    options = "--from=3 --since=2h --key=gone '--grep=a\\.b' --isolation=read_committed"
+    assert f"{options} tides -p 0" in text_of(page.page.texts)
+    usual = partition_for_key(b"gone", 2)
+
+    pages = [visitor.get(f"/topics/tides/{number}/records?key=gone") for number in (0, 1)]
+
+    named = ["Clients usually put this key into" in page.text for page in pages]
+    assert named == [usual != 0, usual != 1]
+    assert f"/topics/tides/{usual}/records?key=gone" in pages[1 - usual].page.links
 
 
 def test_json_is_folded_and_bytes_are_hex(visitor: Visitor) -> None:
