@@ -102,19 +102,18 @@ def _directory_metrics(sources: MetricSources) -> Iterator[Metric]:
     yield Metric("kafka.log", "LogManager", "OfflineLogDirectoryCount", (), offline)
     yield Metric("kafka.log", "LogManager", "CordonedLogDirectoryCount", (), len(cordoned))
     for path in log_dirs.configured:
-        tags = (("logDirectory", path),)
         is_offline = not log_dirs.is_online(path)
-        yield Metric("kafka.log", "LogManager", "LogDirectoryOffline", tags, int(is_offline))
-        yield _offline_since(path, failures.get(path))
-        is_cordoned = path in cordoned
-        yield Metric("kafka.log", "LogManager", "LogDirectoryCordoned", tags, int(is_cordoned))
         is_full = path in reserve.full or path in reserve.out_of_space
-        yield Metric("tidelog", "LogManager", "LogDirectoryFull", tags, int(is_full))
         names = [] if is_offline else _names_in(sources.fs, path)
-        cut_bytes = _cut_bytes(sources.fs, path, names)
-        yield Metric("tidelog", "LogManager", "CutFileBytes", tags, cut_bytes)
-        waiting = len(waiting_hashes(names))
-        yield Metric("tidelog", "LogManager", "CommitsWaitingCount", tags, waiting)
+        yield _offline_since(path, failures.get(path))
+        for group, name, value in (
+            ("kafka.log", "LogDirectoryOffline", int(is_offline)),
+            ("kafka.log", "LogDirectoryCordoned", int(path in cordoned)),
+            ("tidelog", "LogDirectoryFull", int(is_full)),
+            ("tidelog", "CutFileBytes", _cut_bytes(sources.fs, path, names)),
+            ("tidelog", "CommitsWaitingCount", len(waiting_hashes(names))),
+        ):
+            yield Metric(group, "LogManager", name, (("logDirectory", path),), value)
         if not is_offline:
             yield from stream_metrics(sources.fs, path)
         if progress is not None:
@@ -169,21 +168,21 @@ def _cut_bytes(fs: FileSystem, path: str, names: Iterable[str]) -> int:
 
 
 def _manager_metrics(sources: MetricSources) -> Iterator[Metric]:
-    interval_ms = sources.config.tidelog_metrics_interval_ms
-    yield Metric("tidelog", "LogManager", "MetricsIntervalMs", (), interval_ms)
-    logs = sources.registry.logs().values()
-    producers = sum(log.producer_id_count for log in logs)
-    yield Metric("kafka.server", "ReplicaManager", "ProducerIdCount", (), producers)
-    late = sum(log.has_late_transaction(sources.now_ms) for log in logs)
-    yield Metric("kafka.server", "ReplicaManager", "PartitionsWithLateTransactionsCount", (), late)
+    registry, logs = sources.registry, sources.registry.logs().values()
     unknown = sum(bool(topic.unknown_settings) for topic in sources.topics.all().values())
-    yield Metric("tidelog", "LogManager", "TopicsWithUnknownSettingsCount", (), unknown)
-    lost = len(sources.registry.lost)
-    yield Metric("tidelog", "LogManager", "PartitionsWithLossCount", (), lost)
-    failed = len(sources.registry.failed())
-    yield Metric("tidelog", "LogManager", "PartitionsNotLoadedCount", (), failed)
+    producers = sum(log.producer_id_count for log in logs)
+    late = sum(log.has_late_transaction(sources.now_ms) for log in logs)
     damaged = sum(log.contradiction is not None for log in logs)
-    yield Metric("tidelog", "LogManager", "PartitionsDamagedCount", (), damaged)
+    for group, type_, name, value in (
+        ("tidelog", "LogManager", "MetricsIntervalMs", sources.config.tidelog_metrics_interval_ms),
+        ("kafka.server", "ReplicaManager", "ProducerIdCount", producers),
+        ("kafka.server", "ReplicaManager", "PartitionsWithLateTransactionsCount", late),
+        ("tidelog", "LogManager", "TopicsWithUnknownSettingsCount", unknown),
+        ("tidelog", "LogManager", "PartitionsWithLossCount", len(registry.lost)),
+        ("tidelog", "LogManager", "PartitionsNotLoadedCount", len(registry.failed())),
+        ("tidelog", "LogManager", "PartitionsDamagedCount", damaged),
+    ):
+        yield Metric(group, type_, name, (), value)
     sizes: dict[str, int] = {one.path: 0 for one in sources.log_dirs}
     for log in logs:
         sizes[log.data_dir] = sizes.get(log.data_dir, 0) + log.size_bytes
