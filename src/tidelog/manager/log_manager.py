@@ -39,8 +39,8 @@ from tidelog.manager.lifecycle.log_opener import (
     RecoveryRules,
     producer_config_of,
 )
+from tidelog.manager.lifecycle.move_status import moves_in_files
 from tidelog.manager.lifecycle.reopening import LogReopener
-from tidelog.manager.lifecycle.unopened_moves import UnopenedMoves
 from tidelog.manager.log_registry import LogRegistry
 from tidelog.manager.log_truncation import LogTruncation
 from tidelog.manager.metrics.collect import MetricSources, collect
@@ -248,16 +248,6 @@ class LogManager(OfOneProcess):
     def keeps_archives(self) -> bool:
         """Whether a task in background keeps the archives of its logs."""
         return False
-
-    @cached_property
-    def _unopened_moves(self) -> UnopenedMoves:
-        return UnopenedMoves(
-            *(self.machine.fs, self._log_dirs),
-            topics=self._topics,
-            registry=self._registry,
-            creator=self._creator,
-            deleter=self._deleter,
-        )
 
     def __enter__(self) -> Self:
         return self
@@ -600,7 +590,10 @@ class LogManager(OfOneProcess):
     def moves(self) -> list[MoveStatus]:
         """Return the moves that wait for a service, sorted; raise KafkaStorageError."""
         self._check_open()
-        return self._unopened_moves.all()
+        try:
+            return moves_in_files(self.machine.fs, self.live_dirs)
+        except OSError as error:
+            raise KafkaStorageError(f"the directories cannot be listed: {error}") from error
 
     def cancel_move(self, topic: str, partition: int) -> None:
         """Give a move up, durably: the partition stays as it is, and the copy is deleted.
@@ -608,7 +601,7 @@ class LogManager(OfOneProcess):
         Raises InvalidArgument if there is no such move, or if it is decided; KafkaStorageError.
         """
         self._check_open()
-        self._unopened_moves.cancel(TopicPartition(topic, partition))
+        self._creator.cancel_move(TopicPartition(topic, partition))
 
     def throttle_moves(self, bytes_per_second: int | None) -> None:  # noqa: ARG002 - a service's
         """Raise InvalidArgument: only a service moves partitions."""

@@ -81,7 +81,6 @@ class LogService(LogManager):
             deleter=self._deleter,
             cleaning=self.cleaning,
             checkpointing=self._checkpointing,
-            unopened=self._unopened_moves,
             configured_rate=lambda: self._config.replica_alter_log_dirs_io_max_bytes_per_second,
             reserve_bytes=lambda: self._config.tidelog_reserve_bytes,
         )

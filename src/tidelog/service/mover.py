@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from tidelog.manager.directories.log_dirs import LogDirs
     from tidelog.manager.lifecycle.creator import LogCreator
     from tidelog.manager.lifecycle.deleter import LogDeleter
-    from tidelog.manager.lifecycle.unopened_moves import UnopenedMoves
     from tidelog.manager.log_registry import LogRegistry
     from tidelog.manager.offset_checkpointing import OffsetCheckpointing
     from tidelog.manager.partition import Partition
@@ -84,7 +83,6 @@ class PartitionMover:
         deleter: LogDeleter,
         cleaning: Cleaning,
         checkpointing: OffsetCheckpointing,
-        unopened: UnopenedMoves,
         configured_rate: Callable[[], int] = lambda: INT64_MAX,
         reserve_bytes: Callable[[], int] = lambda: 0,
     ) -> None:
@@ -100,7 +98,6 @@ class PartitionMover:
         self._deleter = deleter
         self._cleaning = cleaning
         self._checkpointing = checkpointing
-        self._unopened = unopened
         self._reserve_bytes = reserve_bytes
         self._lock = Lock()
         self._step_lock = Lock()
@@ -320,7 +317,7 @@ class PartitionMover:
         with self._step_lock, self._registry.change_lock:
             self._registry.current(key)  # raises where the catalogues may name either place
             if self._registry.future(key) is None:
-                self._unopened.cancel(key)  # a copy that an earlier attempt could not rename
+                self._creator.cancel_move(key)  # a copy that an earlier attempt could not rename
             else:
                 self.cancel(key)
         _log.info("move-cancelled topic=%s partition=%d", *key)

@@ -91,6 +91,29 @@ class LogCreator:
         self.copies = KnownCopies(machine.fs, log_dirs)
         """The copies that moves make, open or left behind."""
 
+    def cancel_move(self, key: TopicPartition) -> None:
+        """Delete the copy of a move of which no log is open.
+
+        Raises:
+            InvalidArgument: there is no such copy, or the catalogue already names its directory:
+                opening the log finishes that move.
+            KafkaStorageError: the disk failed.
+        """
+        home_id = self._topics.get(key.topic).partitions.get(key.partition)
+        with self._registry.change_lock:
+            copies = self.copies.of(key)
+            if not copies:
+                raise InvalidArgument(f"{key} is not being moved")
+            for log_dir, path in copies:
+                current = log_dir.path_of(*key)
+                with self._log_dirs.failing(log_dir.path, f"looking for {key}"):
+                    is_there = self._machine.fs.exists(current)
+                if log_dir.directory_id == home_id and not is_there:
+                    raise InvalidArgument(
+                        f"the move of {key} to {log_dir.path} is decided: opening it finishes it"
+                    )
+                self._deleter.remove_unopened_copy(key, log_dir, path)
+
     # Choosing a directory
 
     def prefer(self, key: TopicPartition, path: str) -> None:
