@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidelog.codec.protocol.apis import api_named, apis
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import InvalidArgument
-from tidelog.testing.other_codes import OtherCode
+from tidelog.testing.other_codes import OTHER_CODES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -29,21 +29,25 @@ _PARTS: Final = {
 """The requests that are answered partition by partition."""
 
 
-def code_named(given: int | str) -> ErrorCode | OtherCode:
+class Code(NamedTuple):
+    """An error of Kafka's protocol."""
+
+    name: str
+    number: int
+
+
+def code_named(given: int | str) -> Code:
     """Return a code of Kafka's protocol by its name, in any case, or its number.
 
     Raises InvalidArgument for another one.
     """
-    known = {one.name: one for kind in (ErrorCode, OtherCode) for one in kind}
-    if isinstance(given, str):
-        found = known.get(given.upper())
-        near = _near(given.upper(), known)
-    else:
-        found = next((one for one in known.values() if one == given), None)
-        near = ""
-    if found is None:
+    known = {one.name: int(one) for one in ErrorCode} | OTHER_CODES
+    names = {number: name for name, number in known.items()}
+    name = given.upper() if isinstance(given, str) else names.get(given, "")
+    if name not in known:
+        near = _near(name, known) if isinstance(given, str) else ""
         raise InvalidArgument(f"{given!r} is not an error of Kafka's protocol{near}")
-    return found
+    return Code(name, known[name])
 
 
 def offered_api(name: str) -> Api:
@@ -61,9 +65,7 @@ def _near(name: str, names: Iterable[str]) -> str:
     return f"; did you mean {by_small[near[0]]}?" if near else ""
 
 
-def error_answer(
-    name: str, values: Mapping[str, Any], code: ErrorCode | OtherCode
-) -> dict[str, Any]:
+def error_answer(name: str, values: Mapping[str, Any], code: Code) -> dict[str, Any]:
     """Return the fields of a response in which all has failed.
 
     Raises InvalidArgument for a request that is not known, or that is not answered in such a way.
@@ -77,31 +79,31 @@ def error_answer(
         return {"results": [_added(one, code) for one in values.get("topics", ())]}
     if name == "Metadata":
         topics = values.get("topics") or ()
-        return {"topics": [{"name": one["name"], _CODE: int(code)} for one in topics]}
-    answer: dict[str, Any] = {_CODE: int(code), "errorMessage": code.name}
+        return {"topics": [{"name": one["name"], _CODE: code.number} for one in topics]}
+    answer: dict[str, Any] = {_CODE: code.number, "errorMessage": code.name}
     if name == "FindCoordinator":
         keys = values.get("coordinatorKeys", ())
-        answer["coordinators"] = [{"key": key, _CODE: int(code)} for key in keys]
+        answer["coordinators"] = [{"key": key, _CODE: code.number} for key in keys]
     elif name == "OffsetFetch":
         groups = values.get("groups", ())
-        answer["groups"] = [{"groupId": one["groupId"], _CODE: int(code)} for one in groups]
+        answer["groups"] = [{"groupId": one["groupId"], _CODE: code.number} for one in groups]
     elif not api.has_response_field(_CODE):
         raise InvalidArgument(f"a response to {name} has no error of its own")
     return answer
 
 
-def _topic(name: str, topic: Mapping[str, Any], code: int) -> dict[str, Any]:
+def _topic(name: str, topic: Mapping[str, Any], code: Code) -> dict[str, Any]:
     _, partitions, number, _, answers, answered = _PARTS[name]
     key = {field: topic[field] for field in ("name", "topic", "topicId") if field in topic}
-    found = [{answered: one[number], _CODE: int(code)} for one in topic[partitions]]
+    found = [{answered: one[number], _CODE: code.number} for one in topic[partitions]]
     if name == "Fetch":
         found = [{**one, "records": b""} for one in found]
     return {**key, answers: found}
 
 
-def _added(topic: Mapping[str, Any], code: int) -> dict[str, Any]:
+def _added(topic: Mapping[str, Any], code: Code) -> dict[str, Any]:
     results = [
-        {"partitionIndex": number, "partitionErrorCode": int(code)}
+        {"partitionIndex": number, "partitionErrorCode": code.number}
         for number in topic["partitions"]
     ]
     return {"name": topic["name"], "resultsByPartition": results}

@@ -32,9 +32,8 @@ if TYPE_CHECKING:
     from tidelog.codec.varint import Bytes
     from tidelog.embedded.logs import Logs
     from tidelog.env.scheduler import Handle
-    from tidelog.error_codes import ErrorCode
+    from tidelog.testing.error_answers import Code
     from tidelog.testing.manual_time import ManualClock
-    from tidelog.testing.other_codes import OtherCode
 
 _SETTINGS: Final = {"listeners": "PLAINTEXT://127.0.0.1:0"}
 
@@ -248,9 +247,7 @@ class _Faults:
         return found
 
 
-def _failed(
-    code: ErrorCode | OtherCode, header: RequestHeader, data: Bytes, _peer: Peer
-) -> list[Any]:
+def _failed(code: Code, header: RequestHeader, data: Bytes, _peer: Peer) -> list[Any]:
     api = header.api
     assert api is not None
     values = api.read_request(header.version, data, header.body)

@@ -7,7 +7,7 @@ import pytest
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import InvalidArgument
 from tidelog.testing.error_answers import code_named, error_answer, offered_api
-from tidelog.testing.other_codes import OtherCode
+from tidelog.testing.other_codes import OTHER_CODES
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def test_every_code_of_the_protocol_has_its_name_and_number(given: int | str, nu
     """Also those that no broker of ours ever gives."""
     code = code_named(given)
 
-    assert int(code) == number
+    assert code.number == number
     data = [{"name": "t", "partitionData": [{"index": 0}]}]
     answer = error_answer("Produce", {"topicData": data}, code)
     assert answer["responses"][0]["partitionResponses"][0]["errorCode"] == number
@@ -34,7 +34,7 @@ def test_every_code_of_the_protocol_has_its_name_and_number(given: int | str, nu
 
 def test_no_code_is_named_twice() -> None:
     """The numbers from -1 to the last one are all there."""
-    numbers = [int(one) for kind in (ErrorCode, OtherCode) for one in kind]
+    numbers = [*map(int, ErrorCode), *OTHER_CODES.values()]
 
     assert sorted(numbers) == list(range(-1, len(numbers) - 1))
 
