@@ -112,6 +112,18 @@ def read_claim(fs: FileSystem, path: str) -> ClaimFile:
     return found if found.inode == inode else ClaimFile(archive=found.archive)
 
 
+def archives_named(fs: FileSystem, path: str) -> list[str]:
+    """Return the URI of the archive that the log continues; else those of all that it was put into.
+
+    Those of a copied file, too: anybody may read an archive. Raises as ``read_claim``.
+    """
+    try:
+        found = read_versioned(fs, path, _VERSION, _parsed)
+    except FileNotFoundError:
+        return []
+    return sorted(found.drawn) if found.archive is None else [found.archive.uri]
+
+
 def leftovers(bases: Sequence[int], claim: ClaimFile) -> int:
     """Return how many of the first segments a deletion has left, of which a crash lost a part.
 

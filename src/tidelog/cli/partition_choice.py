@@ -332,7 +332,9 @@ def _explain(
     partition: int | None,
 ) -> str:
     if not places:
-        return f"{directory} has no partitions, which are directories named <topic>-<partition>"
+        text = f"{directory} has no partitions, which are directories named <topic>-<partition>"
+        is_one = os.path.isabs(directory) and ", /" not in directory
+        return f"{text}; an archive there is file://{directory}" if is_one else text
     what = f"topic {', '.join(unknown)}" if unknown else "topic"
     number = "" if partition is None else f" with a partition {partition}"
     known = ", ".join(sorted({place.topic for place in places}))

@@ -9,7 +9,12 @@ import logging
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from tidelog.archive.claim_file import claim_file, raise_known_start, read_claim
+from tidelog.archive.claim_file import (
+    archives_named,
+    claim_file,
+    raise_known_start,
+    read_claim,
+)
 from tidelog.cleaner.compaction import Compaction, examine_log
 from tidelog.cleaner.failed_cleanings_file import read_failures, write_failures
 from tidelog.config.deletion_settings import DELETION_SETTINGS
@@ -145,12 +150,26 @@ class OnDemand(OfOneProcess):
             known = read_claim(self._machine.fs, path).archive
         return None if known is None else known.uri
 
+    def _archives_made(self, key: TopicPartition, log: Log) -> list[str]:
+        """Return the URIs of the archives that a log was put into."""
+        if log.topic_id is None:
+            return []
+        path = claim_file(log.data_dir, log.topic_id, key.partition)
+        with log.watch("reading the claim of its archive"):
+            return archives_named(self._machine.fs, path)
+
     def why_kept(self, key: TopicPartition, terms: Terms = USUAL_TERMS) -> str | None:
         """Return why retention deletes nothing of a log that is to be archived; None: it does."""
         log = self._partition_of(*key).log
         if not self._config_of(key, log, terms).is_archived:
             return None
         if log.archived is None:
+            if made := self._archives_made(key, log):
+                return (
+                    f"the archive that tidelog archive has made of {key} does not count before"
+                    f" tidelog run -o tidelog.archive.uri={made[0]} has taken it over: nothing is"
+                    " deleted until then (remote.storage.enable=true)"
+                )
             return (
                 f"nothing of {key} is archived yet, and remote.storage.enable=true: nothing of it"
                 " is deleted before tidelog run -o tidelog.archive.uri=URI has copied it"

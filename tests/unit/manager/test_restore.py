@@ -277,7 +277,7 @@ def test_the_command_makes_new_topics_or_continues_the_archive(
     assert main(["restore", lake, "--to", str(tmp_path / "new")]) == 0
     assert main(["restore", lake, "t", "--to", str(tmp_path / "same"), "--keep-ids"]) == 0
     assert main(["restore", str(data), "--to", str(tmp_path / "x")]) == 2
-    assert "is not the URI of an archive: tidelog mirror" in capsys.readouterr().err
+    assert f"is not the URI of an archive, as file://{data} is: tidelog" in capsys.readouterr().err
     assert main(["restore", f"{lake}/t-0", "--to", str(tmp_path / "x")]) == 2
     assert f"t-0 lies in the archive {lake}: name that, and a topic" in capsys.readouterr().err
     assert not (tmp_path / "x").exists()

@@ -11,7 +11,7 @@ from contextlib import closing, suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from tidelog.archive.claim_file import ClaimFile, claim_file, read_claim
+from tidelog.archive.claim_file import ClaimFile, archives_named, claim_file, read_claim
 from tidelog.codec.checkpoint_file import TEMPORARY_SUFFIX, read_checkpoint
 from tidelog.codec.uuid_text import format_uuid
 from tidelog.config.log_config import LogConfig
@@ -114,12 +114,12 @@ def _remedy_of_lost(directory: ReadOnlyDirectory, gone: MissingPartition) -> str
     """Return how to bring a partition back: from its archive, if it is known to have one."""
     (files,) = directory.parts
     topic_id = directory.topic(gone.topic).topic_id
-    claim = ClaimFile()
+    claim, uris = ClaimFile(), []
     if topic_id is not None:
+        path = claim_file(files.path, topic_id, gone.partition)
         # One that cannot be read names no archive; the next writer of it says why.
         with suppress(KafkaStorageError):
-            claim = read_claim(files.fs, claim_file(files.path, topic_id, gone.partition))
-    uris = sorted(claim.drawn) if claim.archive is None else [claim.archive.uri]
+            claim, uris = read_claim(files.fs, path), archives_named(files.fs, path)
     if not uris:
         return _LOST
     command = f"tidelog restore {uris[0]} {gone.topic} -p {gone.partition} --to {files.path}"

@@ -7,7 +7,13 @@ from uuid import UUID
 import pytest
 from tests.machinery.directory_home import DataHome
 
-from tidelog.archive.claim_file import ClaimFile, KnownArchive, claim_file, write_claim
+from tidelog.archive.claim_file import (
+    ClaimFile,
+    KnownArchive,
+    claim_file,
+    read_claim,
+    write_claim,
+)
 from tidelog.codec.uuid_text import format_uuid
 from tidelog.errors import KafkaStorageError
 from tidelog.explain.verify.verify_directory import check_directory
@@ -133,6 +139,24 @@ def test_a_directory_that_is_gone_comes_back_from_its_archive(
     ((_, finding),) = check_directory(home.fs, home.path)
 
     assert said in (finding.remedy or "")
+
+
+def test_a_copied_directory_names_the_archive_of_its_source(home: DataHome) -> None:
+    """It may not write that, as a copied claim is none, but anybody may restore from it."""
+    with home.open() as directory:
+        topic_id = directory.topic("t").topic_id
+    assert topic_id is not None
+    path = claim_file("/data", topic_id, 1)
+    write_claim(home.fs, path, ClaimFile(drawn={"s3://lake": ("x",)}))
+    copied = home.fs.read(path)
+    home.fs.delete(path)
+    home.fs.write(path, copied)
+    assert read_claim(home.fs, path) == ClaimFile()
+    remove(home, "t-1")
+
+    ((_, finding),) = check_directory(home.fs, home.path)
+
+    assert "tidelog restore s3://lake t -p 1 --to /data" in (finding.remedy or "")
 
 
 def test_a_partition_of_another_directory_is_not_missed(home: DataHome) -> None:

@@ -59,7 +59,8 @@ def run(args: Namespace) -> int:
 
     if not is_uri(args.uri):
         raise InvalidArgument(
-            f"{args.uri} is not the URI of an archive: tidelog mirror copies a data directory"
+            f"{args.uri} is not the URI of an archive, as file://{os.path.abspath(args.uri)} is:"
+            " tidelog mirror copies a data directory"
         )
     target = os.path.abspath(args.target)
     is_new = not is_data_directory(SYSTEM_FILES, target)

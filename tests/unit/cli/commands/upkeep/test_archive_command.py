@@ -500,6 +500,9 @@ def test_without_an_archive_to_ask_nothing_goes(cli: Cli, tmp_path: Path) -> Non
         logs.create_topic("u", config={**SETTINGS, "remote.storage.enable": "true"})
         logs.append_all("u", [b"x" * 300] * 5)
     never = cli.on("retain", "u", *LOCAL)
+    made = (tmp_path / "made").as_uri()
+    assert cli.on("archive", "u", "--to", made).code == 0
+    not_taken_over = cli.on("retain", "u", *LOCAL)
 
     assert lost.code == 3
     assert "it was deleted, or put back from an older copy" in lost.err
@@ -508,6 +511,8 @@ def test_without_an_archive_to_ask_nothing_goes(cli: Cli, tmp_path: Path) -> Non
     assert "u-0: deleted no segments" in never.out
     assert "nothing of u-0 is archived yet" in never.err
     assert "before tidelog run -o tidelog.archive.uri=URI has copied it" in never.err
+    assert "the archive that tidelog archive has made of u-0 does not count" in not_taken_over.err
+    assert f"before tidelog run -o tidelog.archive.uri={made} has taken it" in not_taken_over.err
 
 
 def test_a_program_retains_what_its_archive_has(cli: Cli, kept: str) -> None:
