@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Final
 from measure import heading
 
 import tidelog
+from tidelog.cleaner.cleaner_manager import LogCleanerManager
 from tidelog.cleaner.log_cleaner import LogCleaner
 from tidelog.embedded.doors import open_briefly
 from tidelog.env.system_files import SYSTEM_FILES
@@ -141,7 +142,11 @@ def service(directory: Path, _: int, idle_seconds: float) -> Costs:
     manager = logs.manager
     assert isinstance(manager, LogService)
     compacted = {("compacted", p.partition): p.log for p in logs.partitions("compacted")}
-    cleaner = LogCleaner(manager.config, lambda: compacted, manager.machine)
+    machine = manager.machine
+    states = LogCleanerManager(
+        lambda: compacted, fs=machine.fs, clock=machine.clock, sleep_ms=machine.sleep_ms
+    )
+    cleaner = LogCleaner(manager.config, states, machine)
     costs["retention pass"] = timed(manager.tasks.cleanup_logs)
     costs["cleaner's pass, nothing dirty"] = timed(cleaner.run_once)
     costs["metrics"] = timed(logs.metrics)
