@@ -29,10 +29,15 @@ if TYPE_CHECKING:
 
 COMMAND: Final = Command(
     "groups",
-    "show the committed positions of consumer groups, and how far they are behind",
+    "show the committed positions of consumer groups and their lag; reset or delete them",
     (
         *DIRECTORIES,
-        argument("groups", metavar="GROUP", nargs="*", help="only these groups (default: all)"),
+        argument(
+            "groups",
+            metavar="GROUP",
+            nargs="*",
+            help="only these groups (default: all); after the word reset or delete: see below",
+        ),
         time_option(
             "--to",
             "reset: set the positions to here: earliest, latest, current (moves only what is beyond"
