@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -148,7 +149,7 @@ class LogLoading:
         began = self._clock.monotonic_ns()
         live = list(self._log_dirs)
         _log.info("Loading logs from log dirs %s", [one.path for one in live])
-        jobs = [self._job(one) for one in live]
+        jobs = [partial(self._load_directory, one) for one in live]
         try:
             self._scheduler.run_all("log-loading", jobs, len(jobs))
         except StartAborted:
@@ -162,9 +163,6 @@ class LogLoading:
         unclean = f" (unclean log dirs = {sorted(self._unclean)})" if self._unclean else ""
         _log.info("Loaded %d logs in %dms%s", count, spent_ms, unclean)
         return self._loaded
-
-    def _job(self, one: LogDir) -> Callable[[], None]:
-        return lambda: self._load_directory(one)
 
     def _load_directory(self, one: LogDir) -> None:
         try:
@@ -186,7 +184,9 @@ class LogLoading:
             self.progress.segments_left(one.path, thread, 0)
         # Where there are fewer logs than threads, several check one log.
         each = max(self._threads // max(len(names), 1), 1)
-        jobs = [self._log_job(one, name, sizes.get(name, 0), free, each) for name in names]
+        jobs = [
+            partial(self._load_one, one, name, sizes.get(name, 0), free, each) for name in names
+        ]
         is_worth_it = sum(sizes.values()) >= len(names) * _PARALLEL_LOG_BYTES
         threads = self._threads if is_worth_it else 1
         self._scheduler.run_all(f"log-recovery-{one.path}", jobs, threads)
@@ -203,27 +203,24 @@ class LogLoading:
             _log.info(text, count, path)
             self._unclean.append(path)
 
-    def _log_job(
+    def _load_one(
         self, one: LogDir, name: str, size_bytes: int, free: list[int], threads: int
-    ) -> Callable[[], None]:
-        def load() -> None:
-            thread, log = free.pop(), None
-            began = self._clock.monotonic_ns()
-            try:
-                self._check()
-                if self._log_dirs.get(one.path) is one:
-                    watcher = _Watcher(self.progress, one.path, thread, self._check)
-                    log = self._load(one, name, watcher, threads)
-                self.progress.checked(one.path, thread, 0)
-                done = self.progress.done(one.path, size_bytes)
-                if log is not None:
-                    spent_ms = (self._clock.monotonic_ns() - began) // NS_PER_MS
-                    _log_completed(log, spent_ms, *done, one.path)
-            finally:
-                self.progress.segments_left(one.path, thread, 0)
-                free.append(thread)
-
-        return load
+    ) -> None:
+        thread, log = free.pop(), None
+        began = self._clock.monotonic_ns()
+        try:
+            self._check()
+            if self._log_dirs.get(one.path) is one:
+                watcher = _Watcher(self.progress, one.path, thread, self._check)
+                log = self._load(one, name, watcher, threads)
+            self.progress.checked(one.path, thread, 0)
+            done = self.progress.done(one.path, size_bytes)
+            if log is not None:
+                spent_ms = (self._clock.monotonic_ns() - began) // NS_PER_MS
+                _log_completed(log, spent_ms, *done, one.path)
+        finally:
+            self.progress.segments_left(one.path, thread, 0)
+            free.append(thread)
 
     def _load(self, one: LogDir, name: str, watcher: LoadWatcher, threads: int) -> Log | None:
         path = os.path.join(one.path, name)

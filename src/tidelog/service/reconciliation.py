@@ -189,11 +189,8 @@ class Reconciler:
         longer, as after a move, or if it never had a record, as after a creation that failed there:
         it may hold records of its own otherwise.
         """
-        by_key: dict[TopicPartition, list[FoundLog]] = {}
-        for found in current:
-            by_key.setdefault(found.key, []).append(found)
         kept = []
-        for key, rivals in by_key.items():
+        for key, rivals in _by_key(current).items():
             error = self._why_not_there(key, rivals)
             if error is not None:
                 for found in rivals:
@@ -203,9 +200,7 @@ class Reconciler:
             if len(rivals) > 1:
                 chosen = _named(self._topics.recorded_home(*key), rivals)
             kept.append(chosen)
-            for other in rivals:
-                if other is chosen:
-                    continue
+            for other in (one for one in rivals if one is not chosen):
                 home_id = chosen.log_dir.directory_id
                 has_left = self._topics.has_left(key, other.log_dir.path, home_id)
                 is_longer = other.log.log_end_offset > chosen.log.log_end_offset
@@ -249,16 +244,11 @@ class Reconciler:
         configured for a while. Where the log itself is not in service they stay: one of them may be
         all that is left.
         """
-        by_key: dict[TopicPartition, list[FoundLog]] = {}
-        for found in copies:
-            by_key.setdefault(found.key, []).append(found)
         kept = []
-        for key, rivals in by_key.items():
+        for key, rivals in _by_key(copies).items():
             chosen = max(rivals, key=lambda one: one.log.log_end_offset)
             kept.append(chosen)
-            for other in rivals:
-                if other is chosen:
-                    continue
+            for other in (one for one in rivals if one is not chosen):
                 text = "future-log-superseded directory=%s by=%s"
                 _log.warning(text, other.log.directory, chosen.log.directory)
                 if self._registry.partition(key) is None:
@@ -283,6 +273,13 @@ class Reconciler:
             key = found.key
             place = (key.topic, topic.topic_id, key.partition, home.directory_id)
             self._log_dirs.despite_failures(lambda: self._topics.place(*place))
+
+
+def _by_key(found: Sequence[FoundLog]) -> dict[TopicPartition, list[FoundLog]]:
+    by_key: dict[TopicPartition, list[FoundLog]] = {}
+    for one in found:
+        by_key.setdefault(one.key, []).append(one)
+    return by_key
 
 
 def _named(home_id: UUID | None, rivals: Sequence[FoundLog]) -> FoundLog:

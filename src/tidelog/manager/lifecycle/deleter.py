@@ -146,9 +146,7 @@ class LogDeleter:
             key = TopicPartition(topic.name, number)
             self._registry.forget_failure(key)
             for is_future in (True, False):
-                log = self._unregister(key, is_future=is_future)
-                if log is not None:
-                    log.close_handlers()
+                self._close_out(key, is_future=is_future)
 
     def _take_out_all(
         self, topic: Topic, failures: list[KafkaStorageError]
@@ -194,10 +192,14 @@ class LogDeleter:
         try:
             return self._take_out(key, is_future=is_future)
         except KafkaStorageError:
-            log = self._unregister(key, is_future=is_future)
-            if log is not None:
-                log.close_handlers()
+            self._close_out(key, is_future=is_future)
             raise
+
+    def _close_out(self, key: TopicPartition, *, is_future: bool) -> None:
+        """Take a log out of service and close it; its directory stays for now."""
+        log = self._unregister(key, is_future=is_future)
+        if log is not None:
+            log.close_handlers()
 
     @contextmanager
     def undoing_creation(

@@ -15,6 +15,7 @@ from tidelog.codec.shown_rows import as_json, list_as_json
 from tidelog.codec.uuid_text import format_uuid
 from tidelog.config.deletion_settings import DELETION_SETTINGS
 from tidelog.config.log_config import LogConfig
+from tidelog.datadir.partition_directories import log_bytes
 from tidelog.errors import (
     CorruptMessage,
     InvalidArgument,
@@ -24,7 +25,7 @@ from tidelog.errors import (
 )
 from tidelog.manager.on_demand import Terms
 from tidelog.manager.recovered_log import RecoveryNotes, recovered_log
-from tidelog.segment.filenames import TopicPartition, is_log_file, log_directory_name
+from tidelog.segment.filenames import TopicPartition, log_directory_name
 from tidelog.service.requests.request_arguments import check_arguments, partitions_of
 from tidelog.service.requests.transaction_abort import abort_transaction, undo_abort
 
@@ -113,17 +114,9 @@ def _delete(home: Home, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _size_bytes(fs: FileSystem, data_dirs: list[str], topic: Topic) -> int:
     """Return the bytes of all segments of a topic in these directories."""
-    total = 0
-    for data_dir in data_dirs:
-        for number in topic.partitions:
-            path = os.path.join(data_dir, log_directory_name(topic.name, number))
-            if fs.exists(path):
-                total += sum(
-                    fs.stat(os.path.join(path, name)).size_bytes
-                    for name in fs.list(path)
-                    if is_log_file(name)  # what only an archive has goes later
-                )
-    return total
+    names = [log_directory_name(topic.name, number) for number in topic.partitions]
+    paths = (os.path.join(data_dir, name) for data_dir in data_dirs for name in names)
+    return sum(log_bytes(fs, path) for path in paths)  # what only an archive has goes later
 
 
 def _delete_records(home: Home, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:

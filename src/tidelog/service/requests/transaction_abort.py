@@ -16,14 +16,14 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tidelog.codec.checkpoint_file import read_small_file, replace_file
+from tidelog.codec.checkpoint_file import replace_file
 from tidelog.codec.shown_rows import as_json
 from tidelog.codec.uuid_text import format_uuid
 from tidelog.datadir.renamed_files import delete_if_there
+from tidelog.datadir.versioned_file import read_versioned
 from tidelog.env.moments import utc_text
 from tidelog.errors import (
     CannotUndo,
-    CorruptFile,
     InvalidArgument,
     KafkaStorageError,
     UnknownTopicOrPartition,
@@ -80,19 +80,20 @@ def read_record(fs: FileSystem, data_dir: str, key: TopicPartition) -> AbortReco
 
     Raises CannotUndo for a file that cannot be read.
     """
-    path = path_of(data_dir, key)
-    try:
-        content = json.loads(read_small_file(fs, path))
-        if content["version"] != VERSION:
-            raise CannotUndo(f"{path} has version {content['version']}")
+
+    def parse(content: dict[str, Any]) -> AbortRecord:
         plan = content["plan"]
         if (plan["topic"], plan["partition"]) != key:
-            raise CannotUndo(f"{path} is about {plan['topic']}-{plan['partition']}")
+            raise ValueError(f"it is about {plan['topic']}-{plan['partition']}")
         marker = base64.b64decode(content["marker"], validate=True)
         return AbortRecord(plan, content["topicId"], marker, content["timeMs"])
+
+    path = path_of(data_dir, key)
+    try:
+        return read_versioned(fs, path, VERSION, parse)
     except FileNotFoundError:
         return None
-    except (OSError, CorruptFile, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (OSError, KafkaStorageError) as error:
         raise CannotUndo(f"{path} cannot be read: {error}") from error
 
 
