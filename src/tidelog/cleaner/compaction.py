@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from random import Random
 
     from tidelog.cleaner.failed_cleanings import Failure
-    from tidelog.cleaner.pick import ExaminedLog
     from tidelog.cleaner.rewriting.filter_result import DroppedRecords
     from tidelog.cleaner.source_log import SourceLog
     from tidelog.cleaner.spread.spread_cleaner import Workers
@@ -44,7 +43,7 @@ class CompactionProgress(NamedTuple):
 
 def examine_log(
     key: tuple[str, int],
-    log: ExaminedLog,
+    log: SourceLog,
     checkpoint: int | None,
     failure: Failure | None,
     now_ms: int,

@@ -6,88 +6,17 @@ Kafka: ``LogCleanerManager.cleanableOffsets`` and ``LogToClean``.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.cleaner.cleanable_range import OffsetsToClean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
+    from tidelog.cleaner.source_log import SourceLog, SourceSegment
     from tidelog.config.log_config import LogConfig
 
 _log = logging.getLogger(__name__)
-
-
-class ExaminedSegment(Protocol):
-    """What the choice asks of a segment."""
-
-    @property
-    def base_offset(self) -> int:
-        """First offset it may hold."""
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of records."""
-
-    def largest_timestamp(self) -> int:
-        """Return the greatest timestamp in ms, the file's time of change if there is none."""
-
-    def first_batch_timestamp(self) -> int:
-        """Return the first batch's greatest timestamp in ms, a very late one if there is none."""
-
-
-class ExaminedSegments(Protocol):
-    """The segments of a log, in order."""
-
-    def __iter__(self) -> Iterator[ExaminedSegment]:
-        """Iterate over all, oldest first."""
-
-    @property
-    def active(self) -> ExaminedSegment:
-        """The last one."""
-
-    def overlapping(self, start_offset: int, end_offset: int) -> Sequence[ExaminedSegment]:
-        """Return the segments that may hold offsets of [start, end)."""
-
-
-class ExaminedLog(Protocol):
-    """What the choice asks of a log, whether it is open for writing or only read."""
-
-    @property
-    def directory(self) -> str:
-        """The partition directory."""
-
-    @property
-    def config(self) -> LogConfig:
-        """The settings in force."""
-
-    @property
-    def segments(self) -> ExaminedSegments:
-        """The segments."""
-
-    @property
-    def log_start_offset(self) -> int:
-        """First offset a client may read."""
-
-    @property
-    def high_watermark(self) -> int:
-        """End (exclusive) of what every replica has."""
-
-    @property
-    def last_stable_offset(self) -> int:
-        """End (exclusive) of what is decided."""
-
-    @property
-    def pinned_from(self) -> int | None:
-        """Offset from which on a commit has still to write; None: none does."""
-
-    @property
-    def log_end_offset(self) -> int:
-        """Offset of the next record."""
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of records in all segments."""
 
 
 class DirtyStart(NamedTuple):
@@ -140,7 +69,7 @@ class LogToClean(NamedTuple):
 
 
 def dirty_start(
-    log: ExaminedLog, checkpoint: int | None, config: LogConfig | None = None
+    log: SourceLog, checkpoint: int | None, config: LogConfig | None = None
 ) -> DirtyStart:
     """Return the first offset never cleaned: the checkpoint, or the log start.
 
@@ -161,7 +90,7 @@ def dirty_start(
 
 
 def cleanable_limit(
-    log: ExaminedLog, first_dirty: int, now_ms: int, config: LogConfig | None = None
+    log: SourceLog, first_dirty: int, now_ms: int, config: LogConfig | None = None
 ) -> CleanableLimit:
     """Return the least of last stable offset, active segment, and first segment within the lag.
 
@@ -188,7 +117,7 @@ def cleanable_limit(
 
 
 def examine(
-    log: ExaminedLog, checkpoint: int | None, now_ms: int, config: LogConfig | None = None
+    log: SourceLog, checkpoint: int | None, now_ms: int, config: LogConfig | None = None
 ) -> LogToClean:
     """Return what of ``log`` is dirty and may be cleaned now.
 
@@ -215,11 +144,11 @@ def examine(
     )
 
 
-def _bytes_of(segments: Iterable[ExaminedSegment]) -> int:
+def _bytes_of(segments: Iterable[SourceSegment]) -> int:
     return sum(segment.size_bytes for segment in segments)
 
 
-def _inactive_from(log: ExaminedLog, offset: int) -> Sequence[ExaminedSegment]:
+def _inactive_from(log: SourceLog, offset: int) -> Sequence[SourceSegment]:
     """Return the inactive segments, beginning with the one that contains ``offset``."""
     active = log.segments.active.base_offset
     if offset >= active:
@@ -227,7 +156,7 @@ def _inactive_from(log: ExaminedLog, offset: int) -> Sequence[ExaminedSegment]:
     return log.segments.overlapping(offset, active)
 
 
-def _compaction_delay_ms(log: ExaminedLog, first_dirty: int, now_ms: int, max_lag_ms: int) -> int:
+def _compaction_delay_ms(log: SourceLog, first_dirty: int, now_ms: int, max_lag_ms: int) -> int:
     firsts = (segment.first_batch_timestamp() for segment in _inactive_from(log, first_dirty))
     earliest_ms = min((first for first in firsts if first > 0), default=now_ms)
     return max(now_ms - max_lag_ms - earliest_ms, 0)

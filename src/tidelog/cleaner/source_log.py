@@ -8,19 +8,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from tidelog.cleaner.pick import ExaminedLog, ExaminedSegment
 from tidelog.segment.txn_index import HasAborted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from tidelog.config.log_config import LogConfig
     from tidelog.log.producers.producer_entry import ProducerStateEntry
     from tidelog.records.damage.sound_offsets import OffsetBounds
     from tidelog.records.file_records import FileRecords
 
 
-class SourceSegment(ExaminedSegment, HasAborted, Protocol):
+class SourceSegment(HasAborted, Protocol):
     """A segment that a cleaning reads."""
+
+    @property
+    def base_offset(self) -> int:
+        """First offset it may hold."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of records."""
+
+    def largest_timestamp(self) -> int:
+        """Return the greatest timestamp in ms, the file's time of change if there is none."""
+
+    def first_batch_timestamp(self) -> int:
+        """Return the first batch's greatest timestamp in ms, a very late one if there is none."""
 
     @property
     def path(self) -> str:
@@ -57,12 +71,44 @@ class SourceSegments(Protocol):
         """Return the segments that may hold offsets of [start, end)."""
 
 
-class SourceLog(ExaminedLog, Protocol):
-    """A log that a cleaning reads."""
+class SourceLog(Protocol):
+    """A log that a cleaning reads, whether it is open for writing or only read."""
+
+    @property
+    def directory(self) -> str:
+        """The partition directory."""
+
+    @property
+    def config(self) -> LogConfig:
+        """The settings in force."""
 
     @property
     def segments(self) -> SourceSegments:
         """The segments."""
+
+    @property
+    def log_start_offset(self) -> int:
+        """First offset a client may read."""
+
+    @property
+    def high_watermark(self) -> int:
+        """End (exclusive) of what every replica has."""
+
+    @property
+    def last_stable_offset(self) -> int:
+        """End (exclusive) of what is decided."""
+
+    @property
+    def pinned_from(self) -> int | None:
+        """Offset from which on a commit has still to write; None: none does."""
+
+    @property
+    def log_end_offset(self) -> int:
+        """Offset of the next record."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of records in all segments."""
 
     def active_producers(self) -> Mapping[int, ProducerStateEntry]:
         """Return the producers that have not expired, by id."""

@@ -12,7 +12,7 @@ import os
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final
 
 from tidelog.codec.shown_rows import Named, PartitionNumber, TopicName
 from tidelog.datadir.partition_directories import random_id
@@ -88,16 +88,11 @@ class MirroredPartition:
         self.log_start_offset = min(self.log_start_offset, self.end_offset)
 
 
-class _Header(NamedTuple):
-    """What identifies a batch; ``crc`` does only where no compaction may have rewritten it."""
-
-    base_offset: int
-    last_offset: int
-    leader_epoch: int
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
-    crc: int
+_IDENTITY: Final = (
+    *("base_offset", "last_offset", "leader_epoch"),
+    *("producer_id", "producer_epoch", "base_sequence", "crc"),
+)
+"""What identifies a batch; the last, only where no compaction may have rewritten it."""
 
 
 class Mirror:
@@ -331,7 +326,7 @@ class Mirror:
             return
         policy = target.config.cleanup_policy
         if topic.is_compacted or "cleanup.policy" in topic.unknown_settings or "compact" in policy:
-            ours, theirs = ours._replace(crc=0), theirs._replace(crc=0)
+            ours, theirs = ours[:-1], theirs[:-1]
         if ours != theirs:
             raise MirrorDiverged(*key, end, "the source has another batch before this offset")
 
@@ -345,27 +340,24 @@ class Mirror:
             log.delete_segments_below_start()
 
 
-def _last_batch(log: Log) -> _Header | None:
+def _last_batch(log: Log) -> list[int] | None:
     """Return the batch that a log ends with; None if there is none at its last offset."""
-    with log.read(log.log_end_offset - 1, isolation=Isolation.LOG_END) as found:
+    last = log.log_end_offset - 1
+    with log.read(last, isolation=Isolation.LOG_END) as found:
         batches = walk(found.read()).batches
-    return _ending_at(batches, log.log_end_offset - 1)
+    held = batches.select(batches.last_offset == last)
+    return _identity(held, -1) if len(held) else None
 
 
-def _batch_at(log: ReadOnlyLog, offset: int) -> _Header | None:
+def _batch_at(log: ReadOnlyLog, offset: int) -> list[int] | None:
     """Return the batch of a source that holds an offset; None if it is no longer there."""
     for piece in log.pieces(offset, offset + 1):
         held = piece.batches_in_data
         held = held.select((held.base_offset <= offset) & (held.last_offset >= offset))
         if len(held):
-            return _header(held, 0)
+            return _identity(held, 0)
     return None
 
 
-def _ending_at(batches: BatchColumns, offset: int) -> _Header | None:
-    held = batches.select(batches.last_offset == offset)
-    return _header(held, len(held) - 1) if len(held) else None
-
-
-def _header(batches: BatchColumns, number: int) -> _Header:
-    return _Header(*(int(getattr(batches, name)[number]) for name in _Header._fields))
+def _identity(batches: BatchColumns, number: int) -> list[int]:
+    return [int(getattr(batches, name)[number]) for name in _IDENTITY]

@@ -15,7 +15,7 @@ from tidelog.records.builder import build_batch
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tidelog.cleaner.pick import ExaminedLog, ExaminedSegment
+    from tidelog.cleaner.source_log import SourceLog, SourceSegment
     from tidelog.log.log import Log
 
 HOUR_MS = 3_600_000
@@ -177,7 +177,7 @@ def test_a_roll_during_the_examination_reaches_no_further(
         home.producer(log, 7).send(("a", 2), transactional=True)
         find = pick._inactive_from
 
-        def rolled_meanwhile(examined: ExaminedLog, offset: int) -> Sequence[ExaminedSegment]:
+        def rolled_meanwhile(examined: SourceLog, offset: int) -> Sequence[SourceSegment]:
             monkeypatch.setattr(pick, "_inactive_from", find)
             if rolls_before:
                 log.roll()
