@@ -102,10 +102,8 @@ class PartitionMover:
         self._lock = Lock()
         self._step_lock = Lock()
         self._paused: set[TopicPartition] = set()
-        self._attempts: dict[TopicPartition, int] = {}
-        """How often in a row the step of a move has met an error that may pass."""
-        self._reasons: dict[TopicPartition, str] = {}
-        """That error."""
+        self._delays: dict[TopicPartition, tuple[int, str]] = {}
+        """How often in a row the step of a move has met an error that may pass, and the error."""
         self._throttled: set[TopicPartition] = set()
         self._undeleted: set[TopicPartition] = set()
         """Moves that ``cut_copy`` gave up and whose copies could not be renamed."""
@@ -354,9 +352,9 @@ class PartitionMover:
             except KafkaError as error:
                 current, reason = None, str(error)
             else:
-                reason = self._reasons.get(key, "")
+                _, reason = self._delays.get(key, (0, ""))
             state = MoveState.COPYING
-            if key in self._attempts or current is None:
+            if key in self._delays or current is None:
                 state = MoveState.WAITING
             elif key in self._throttled:
                 state = MoveState.THROTTLED
@@ -396,8 +394,7 @@ class PartitionMover:
         with self._lock:
             is_paused = key in self._paused
             self._paused.discard(key)
-            self._attempts.pop(key, None)
-            self._reasons.pop(key, None)
+            self._delays.pop(key, None)
             self._throttled.discard(key)
         self._rates.end(key)
         if is_paused:
@@ -438,9 +435,9 @@ class PartitionMover:
         try:
             copied = self._copy_unless_near(key, partition, copy)
             if copied:
-                self._count(key, copied)
-                self._attempts.pop(key, None)
-                self._reasons.pop(key, None)
+                self._rates.count(key, copied)
+                self.throttle.count(copied)
+                self._delays.pop(key, None)
                 self._schedule(key)
                 return
             if not self._exchange_once(key, _copy_rest):  # no append comes in between
@@ -456,17 +453,12 @@ class PartitionMover:
             self._checkpointing.write_if_ahead(key, copy)
             return _copy_piece(current, copy) if _left_bytes(current, copy) > NEAR_BYTES else 0
 
-    def _count(self, key: TopicPartition, size_bytes: int) -> None:
-        self._rates.count(key, size_bytes)
-        self.throttle.count(size_bytes)
-
     def _failed(self, key: TopicPartition, error: Exception) -> None:
         """Schedule the step again after an error that may pass; else end the move."""
-        attempts = self._attempts.pop(key, 0)
+        attempts, _ = self._delays.pop(key, (0, ""))
         is_held = isinstance(error, CommitPending)
         if is_held or (may_pass(error) and attempts < len(RETRY_MS)):
-            self._attempts[key] = attempts + 1
-            self._reasons[key] = str(error)
+            self._delays[key] = attempts + 1, str(error)
             delay_ms = RETRY_MS[min(attempts, len(RETRY_MS) - 1)]
             _log.warning(
                 "move-delayed topic=%s partition=%d retry_in_ms=%d reason=%s",
