@@ -22,11 +22,9 @@ from tidelog.codec.checkpoint_file import (
 )
 from tidelog.codec.crc32c import crc32c
 from tidelog.codec.shown_rows import LogEnd, LogStart, PartitionNumber, TopicName
-from tidelog.codec.uuid_text import format_uuid
 from tidelog.datadir.catalogue import Catalogue, Topic, write_catalogue
 from tidelog.datadir.metadata_files import (
     META_PROPERTIES_FILE,
-    MetaProperties,
     read_meta_properties,
     write_meta_properties,
 )
@@ -36,11 +34,12 @@ from tidelog.datadir.offset_checkpoints import (
     RECOVERY_POINT_FILE,
 )
 from tidelog.datadir.partition_directories import random_id
-from tidelog.errors import CorruptArchive, InvalidArgument
+from tidelog.errors import CorruptArchive
 from tidelog.log.leader_epoch import epoch_after_loss
 from tidelog.log.topic_id import PARTITION_METADATA_FILE, pack_partition_metadata
-from tidelog.manager.directories.log_dir import check_nothing_at, make_directories, put_in_place
+from tidelog.manager.directories.log_dir import make_directories, new_identity
 from tidelog.manager.lifecycle.deletion_queue import remove_directory
+from tidelog.manager.new_directory import NewDirectory
 from tidelog.readonly.read_files import storage_errors
 from tidelog.segment.filenames import log_file
 
@@ -59,7 +58,6 @@ AT_ONCE: Final = 4
 """Partitions that are restored side by side."""
 BESIDE: Final = ".restoring"
 """What follows the target's name while it is made."""
-_MARK: Final = "tidelog.restoring"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +110,10 @@ def restore(
         KafkaStorageError: the disk failed, or is full; call it again.
     """
     with storage_errors(target):
-        check_nothing_at(fs, target)
-        beside = _begun(fs, target + BESIDE, store.name, rng)
+        made = NewDirectory(fs, target, BESIDE)
+        made.begin(store.name, what="this archive", continues=True)
+        beside = made.path
+        directory_id = _identified(fs, os.path.join(beside, META_PROPERTIES_FILE), rng)
         _remove_others(fs, beside, topics)
         write = Restoration(fs, store, rng, on_bytes).partition
         tasks = [
@@ -122,24 +122,20 @@ def restore(
             for _, one in sorted(topic.partitions.items())
         ]
         done = scheduler.run_all("tidelog-restore", tasks, AT_ONCE)
-        _describe(fs, beside, topics)
+        _describe(fs, beside, directory_id, topics)
         # Only now: a part of a topic would pass for all of it.
-        put_in_place(fs, beside, target, _MARK)
+        made.put_in_place()
     return done
 
 
-def _begun(fs: FileSystem, path: str, uri: str, rng: Random) -> str:
-    """Make the directory beside the target, or continue with that of an earlier call."""
-    mark, meta = os.path.join(path, _MARK), os.path.join(path, META_PROPERTIES_FILE)
-    make_directories(fs, path)
-    if all(name.startswith(_MARK) for name in fs.list(path)):
-        replace_file(fs, mark, uri.encode())
-    elif not fs.exists(mark) or fs.read(mark) != uri.encode():
-        raise InvalidArgument(f"{path} is not of this archive: remove it, or name another target")
-    if not fs.exists(meta):
-        made = MetaProperties(cluster_id=format_uuid(random_id(rng)), node_id=1)
-        write_meta_properties(fs, meta, made.with_directory_id(random_id(rng)))
-    return path
+def _identified(fs: FileSystem, path: str, rng: Random) -> UUID:
+    """Return the id of the new directory, which an earlier call may have given to it."""
+    meta = read_meta_properties(fs, path)
+    if meta is None or meta.directory_id is None:
+        meta = new_identity(rng, meta).with_directory_id(random_id(rng))
+        write_meta_properties(fs, path, meta)
+    assert meta.directory_id is not None
+    return meta.directory_id
 
 
 def _remove_others(fs: FileSystem, path: str, topics: Iterable[RestoredTopic]) -> None:
@@ -233,11 +229,10 @@ def _checksum(pieces: Iterable[bytes]) -> int:
     return checksum
 
 
-def _describe(fs: FileSystem, path: str, topics: Sequence[RestoredTopic]) -> None:
+def _describe(
+    fs: FileSystem, path: str, directory_id: UUID, topics: Sequence[RestoredTopic]
+) -> None:
     """Write what is about all logs: where they start and end, and the catalogue."""
-    meta = read_meta_properties(fs, os.path.join(path, META_PROPERTIES_FILE))
-    assert meta is not None
-    assert meta.directory_id is not None
     states = {
         (topic.name, number): one.state
         for topic in topics
@@ -257,7 +252,7 @@ def _describe(fs: FileSystem, path: str, topics: Sequence[RestoredTopic]) -> Non
         Topic(
             topic.name,
             topic.topic_id,
-            dict.fromkeys(topic.partitions, meta.directory_id),
+            dict.fromkeys(topic.partitions, directory_id),
             topic.config,
             birth=topic.birth,
         )

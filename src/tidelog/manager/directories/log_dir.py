@@ -202,12 +202,6 @@ def new_identity(rng: Random, like: MetaProperties | None) -> MetaProperties:
     )
 
 
-def check_nothing_at(fs: FileSystem, path: str) -> None:
-    """Raise InvalidArgument unless there is nothing at a path, or an empty directory."""
-    if fs.exists(path) and (not fs.stat(path).is_directory or fs.list(path)):
-        raise InvalidArgument(f"there is something at {path}: name a path with nothing")
-
-
 def check_outside(source: ReadOnlyDirectory, fs: FileSystem, target: str) -> None:
     """Raise InvalidArgument unless a path, on ``fs``, lies outside of the directories of a source.
 
@@ -218,20 +212,6 @@ def check_outside(source: ReadOnlyDirectory, fs: FileSystem, target: str) -> Non
         check_data_directory(source.fs, path)
         if theirs.startswith(os.path.join(source.fs.real_path(path), "")):
             raise InvalidArgument(f"{target} is in the source, {path}: name a place outside of it")
-
-
-def put_in_place(fs: FileSystem, beside: str, target: str, mark: str) -> None:
-    """Give a complete directory its name, durably; then delete the file that calls it unfinished.
-
-    At the target there is nothing, or an empty directory.
-    """
-    if fs.exists(target):
-        fs.delete_directory(target)
-    fs.rename(beside, target)
-    fs.sync_directory(os.path.dirname(target))
-    # Last: without it nobody would know whose the directory beside the target is.
-    fs.delete(os.path.join(target, mark))
-    fs.sync_directory(target)
 
 
 def make_directories(fs: FileSystem, path: str) -> None:

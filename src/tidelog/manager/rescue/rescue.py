@@ -23,17 +23,14 @@ from tidelog.datadir.partition_directories import (
     make_partition_directory,
     random_id,
 )
-from tidelog.errors import InvalidArgument, InvalidConfig, InvariantError, KafkaStorageError
+from tidelog.errors import InvalidConfig, InvariantError, KafkaStorageError
 from tidelog.log.loading.load_watch import LoadWatcher
 from tidelog.manager.directories.log_dir import (
-    check_nothing_at,
     check_outside,
-    make_directories,
     new_identity,
-    put_in_place,
 )
-from tidelog.manager.lifecycle.deletion_queue import remove_directory
 from tidelog.manager.log_manager import LogManager
+from tidelog.manager.new_directory import NewDirectory
 from tidelog.manager.producer_ids import FILE_NAME as PRODUCER_IDS_FILE
 from tidelog.manager.rescue.left_out_entries import left_out_entries
 from tidelog.manager.rescue.new_log import NewLog
@@ -59,7 +56,6 @@ if TYPE_CHECKING:
 
 BESIDE: Final = ".rescuing"
 """What follows the name of the new directory while it is made."""
-_MARK: Final = "tidelog.rescuing"
 _CARRIED: Final = (PRODUCER_IDS_FILE, FINISHED_FILE)
 """Small files that say which producer ids and transactions were used, and must not be again."""
 _MOST_ABSENT: Final = 10_000
@@ -124,9 +120,10 @@ class Rescue:
                 full; the target is as it was. Call it again.
         """
         with storage_errors(self._target):
-            check_nothing_at(self._fs, self._target)
+            made = NewDirectory(self._fs, self._target, BESIDE)
             check_outside(self._source, self._fs, self._target)
-            beside = self._begun()
+            made.begin(self._source.name, what="a rescue", continues=False)
+            beside = made.path
             directory_id = self._identify(beside)
             topics = [self._topic(topic) for topic in self._source.topics.values()]
             cuts = self._cuts(topics)
@@ -139,22 +136,8 @@ class Rescue:
             self._describe(beside, directory_id, topics, done)
             self._open_once(beside, done)
             # Only now: an unfinished copy would pass for all that could be read.
-            put_in_place(self._fs, beside, self._target, _MARK)
+            made.put_in_place()
         return Rescued(tuple(done), tuple(self._entries))
-
-    def _begun(self) -> str:
-        """Make the directory beside the target, in place of that of a call that was cut off."""
-        fs, path = self._fs, self._target + BESIDE
-        mark = os.path.join(path, _MARK)
-        if fs.exists(path):
-            if not fs.exists(mark) and fs.list(path):
-                raise InvalidArgument(
-                    f"{path} is not of a rescue: remove it, or name another target"
-                )
-            remove_directory(fs, path, last=_MARK)  # by that it is known
-        make_directories(fs, path)
-        replace_file(fs, mark, self._source.name.encode())
-        return path
 
     def _identify(self, path: str) -> UUID:
         """Write whose directory it is: of the same cluster and node, as far as they are known."""
