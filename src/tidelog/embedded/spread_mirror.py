@@ -25,6 +25,7 @@ from tidelog.manager.mirror_ranges import (
     copy_batches,
     opened,
 )
+from tidelog.readonly.log_range import LogRange
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.staging.bundle import BundleWriter
 from tidelog.staging.marker import MarkerVisits, make_marker
@@ -36,24 +37,15 @@ if TYPE_CHECKING:
 
     from tidelog.manager.mirror import MirroredPartition
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
-    from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.staging.staged_run import StagedRun
 
     PartOfLog = tuple[str, int, int, int]
 
 
-class OffsetsOfLog(NamedTuple):
-    """Offsets ``[start_offset, end_offset)`` of a log that was closed: its index may be asked."""
-
-    log: ReadOnlyLog
-    start_offset: int
-    end_offset: int
-
-
 class MirrorWorkers(Protocol):
     """What divides the work of a mirror among tasks, and runs them."""
 
-    def divide(self, ranges: Sequence[OffsetsOfLog]) -> Sequence[Sequence[PartOfLog]]:
+    def divide(self, ranges: Sequence[LogRange]) -> Sequence[Sequence[PartOfLog]]:
         """Return for each task the parts that it reads; together they are ``ranges``.
 
         A part is a topic, the number of a partition, and where it starts and ends, exclusive.
@@ -172,7 +164,7 @@ def _tasks(
     to_read = []
     for each in ranges:
         with opened(source, each) as log:
-            to_read.append(OffsetsOfLog(log, each.start_offset, each.end_offset))
+            to_read.append(LogRange(log, each.start_offset, each.end_offset))
     by_key = {(each.topic, each.partition): each for each in ranges}
     return tuple(
         tuple(MirrorPart(by_key[topic, number], start, end) for topic, number, start, end in task)

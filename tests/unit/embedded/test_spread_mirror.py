@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from hypothesis.strategies import DataObject
 
     from tidelog import MirroredPartition
-    from tidelog.embedded.spread_mirror import CopiedParts, MirrorJob, OffsetsOfLog
+    from tidelog.embedded.spread_mirror import CopiedParts, MirrorJob
+    from tidelog.readonly.log_range import LogRange
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "data"
 CASES = ("codecs", "compaction/before", "epochs", "logappendtime", "transactions")
@@ -54,9 +55,9 @@ class HereAsTasks:
     attempts: int = 1
     tasks: list[Part] = field(default_factory=list)
 
-    def divide(self, ranges: Sequence[OffsetsOfLog]) -> list[list[Part]]:
+    def divide(self, ranges: Sequence[LogRange]) -> list[list[Part]]:
         """Make a task of each part."""
-        for log, start, end in ranges:
+        for log, start, end, _ in ranges:
             cuts = sorted({start, *self.cut(start, end), end})
             self.tasks += [Part(log.topic, log.partition, *each) for each in pairwise(cuts)]
         return [[task] for task in self.tasks]

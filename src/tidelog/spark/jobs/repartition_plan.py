@@ -17,6 +17,7 @@ from tidelog.datadir.catalogue import METADATA_TOPIC
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument
 from tidelog.readonly.absent_partitions import BY_NOTHING
+from tidelog.readonly.log_range import LogRange
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.records.batch import INT64_MAX
 from tidelog.records.isolation import Isolation
@@ -28,7 +29,7 @@ from tidelog.spark.options.source_options import (
 )
 from tidelog.spark.read.data_loss import DataLossPolicy
 from tidelog.spark.read.offset_bounds import bounds
-from tidelog.spark.read.read_plan import LogRange, make_tasks
+from tidelog.spark.read.read_plan import make_tasks
 from tidelog.spark.read.topic_partitions import PartitionDirectories
 from tidelog.spark.sessions.parallelism import default_parallelism
 from tidelog.staging.finished import read_finished
@@ -143,7 +144,7 @@ def plan_repartition(request: RepartitionRequest, config: Mapping[str, str]) -> 
             start, end = bounds(log, options, policy)
             policy.report_holes(log, directories.holes(log, start, end))
             topic_id = directories.topic_id_text(*partition)
-            ranges.append(LogRange(log, topic_id, start, end))
+            ranges.append(LogRange(log, start, end, topic_id))
     tasks = make_tasks(ranges, options, default_parallelism())
     txn_id = request.txn_id or _txn_of(request, topic)
     target = _check_target(request, txn_id)

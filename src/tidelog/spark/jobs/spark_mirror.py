@@ -15,7 +15,7 @@ from tidelog.spark.jobs.job_progress import watch_tasks
 from tidelog.spark.jobs.job_tasks import run_tasks
 from tidelog.spark.options.option_values import absolute_paths, local_path
 from tidelog.spark.options.source_options import DEFAULT_SPLIT_BYTES, ReadOptions, TopicChoice
-from tidelog.spark.read.read_plan import LogRange, make_tasks
+from tidelog.spark.read.read_plan import make_tasks
 from tidelog.spark.sessions.parallelism import default_parallelism
 
 if TYPE_CHECKING:
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tidelog import MirroredPartition
-    from tidelog.embedded.spread_mirror import CopiedParts, MirrorJob, OffsetsOfLog
+    from tidelog.embedded.spread_mirror import CopiedParts, MirrorJob
     from tidelog.env.paths import Paths
+    from tidelog.readonly.log_range import LogRange
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
 
 
@@ -93,10 +94,9 @@ class SparkMirrorWorkers:
             source.paths, everything, max_split_bytes=max_split_bytes
         )
 
-    def divide(self, ranges: Sequence[OffsetsOfLog]) -> list[list[tuple[str, int, int, int]]]:
+    def divide(self, ranges: Sequence[LogRange]) -> list[list[tuple[str, int, int, int]]]:
         """Return tasks of about equal size, for all cores."""
-        to_read = [LogRange(each.log, None, each.start_offset, each.end_offset) for each in ranges]
-        tasks = make_tasks(to_read, self._options, default_parallelism())
+        tasks = make_tasks(ranges, self._options, default_parallelism())
         return [[part[:4] for part in task] for task in tasks]
 
     def run(self, job: MirrorJob) -> list[CopiedParts]:

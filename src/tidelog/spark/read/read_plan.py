@@ -10,6 +10,7 @@ import heapq
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.errors import InvalidArgument, UnknownTopicOrPartition
+from tidelog.readonly.log_range import LogRange
 from tidelog.readonly.missing.damaged_range import ignore_damage
 from tidelog.spark.options.source_options import MEGABYTE
 from tidelog.spark.read.data_loss import DELETED, DataLossPolicy
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tidelog.env.files import FileSystem
-    from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.segment.filenames import TopicPartition
     from tidelog.spark.options.source_options import ReadOptions
 
@@ -60,15 +60,6 @@ class OffsetRange(NamedTuple):
     def offsets(self) -> int:
         """The number of offsets: an upper bound of the number of records."""
         return self.end_offset - self.start_offset
-
-
-class LogRange(NamedTuple):
-    """Offsets ``[start_offset, end_offset)`` to read of an open log."""
-
-    log: ReadOnlyLog
-    topic_id: str | None
-    start_offset: int
-    end_offset: int
 
 
 Task = tuple[OffsetRange, ...]
@@ -126,7 +117,7 @@ def _resolve(
                 if bad is not None and (start >= end or end < log.log_end_offset):
                     raise bad
                 policy.report_holes(log, directories.holes(log, start, end))
-                return LogRange(log, directories.topic_id_text(*partition), start, end)
+                return LogRange(log, start, end, directories.topic_id_text(*partition))
         except UnknownTopicOrPartition:
             continue
     policy.report(*partition, 0, None, DELETED)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tidelog.env.files import is_gone
 from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
 from tidelog.readonly.epoch_lineage import cause_of_parting, lineage, parting
+from tidelog.readonly.log_range import LogRange
 from tidelog.readonly.read_again import ATTEMPTS
 from tidelog.readonly.read_only_log import ReadUpTo
 from tidelog.spark.read.data_loss import (
@@ -26,7 +27,7 @@ from tidelog.spark.read.data_loss import (
 )
 from tidelog.spark.read.offset_bounds import check_complete, resolve, visible_end
 from tidelog.spark.read.read_limits import RateLimit
-from tidelog.spark.read.read_plan import LogRange, make_tasks
+from tidelog.spark.read.read_plan import make_tasks
 from tidelog.spark.read.stream_offsets import StreamOffset
 from tidelog.spark.read.topic_partitions import (
     PartitionDirectories,
@@ -407,7 +408,7 @@ class StreamPlan:
         except UnknownTopicOrPartition:
             self._policy.report(topic, number, start or 0, until, DELETED)
             return None
-        return LogRange(log, topic_id, start, until) if start < until else None
+        return LogRange(log, start, until, topic_id) if start < until else None
 
     def _planned_end(
         self, log: ReadOnlyLog, partition: TopicPartition, finish: StreamOffset, until: int

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from tests.machinery.directory_home import DataHome, record
 
 from tidelog.errors import DataLoss, InvalidArgument
+from tidelog.readonly.log_range import LogRange
 from tidelog.spark.options.source_options import MEGABYTE, ReadOptions, TopicChoice
 from tidelog.spark.read.read_plan import (
-    LogRange,
     OffsetRange,
     at_least,
     limit_offsets,
@@ -54,7 +54,7 @@ def test_a_read_of_too_many_tasks_is_refused_before_any_is_made(
         directory.create_topic("t", 1)
         directory.partition("t", 0).append_records([record(b"v")])
     with PartitionDirectories(home.fs, [home.path]).open("t", 0) as log:
-        huge = LogRange(log, None, 0, 1)
+        huge = LogRange(log, 0, 1)
         if "max_records_per_task" in limits:
             monkeypatch.setattr(log, "splits", lambda *_: [(0, 200_000, 1)])
         with pytest.raises(InvalidArgument, match=words):
