@@ -90,18 +90,28 @@ def _present(
 
 
 def delete(args: Namespace, names: list[str]) -> int:
-    """Delete groups with all their positions, or print which they are."""
+    """Delete groups with all their positions, or print which they are.
+
+    If one is not deleted, those before it are printed, and the error is raised.
+    """
     directory = _opened(args)
     found = _positions(directory, names)
     missing = sorted(set(names) - {one.group for one in found})
     if missing:
         raise InvalidArgument(f"{directory.name} has no positions of group {', '.join(missing)}")
     rows = [ChangedPosition(one.group, *one.key, one.offset, None) for one in found]
-    if args.execute:
+    if not args.execute:
+        return _print(args, rows)
+    deleted: list[ChangedPosition] = []
+    try:
         for group in dict.fromkeys(names):
             keys = [one.key for one in found if one.group == group]
             delete_group(_home(args, group), group, keys)
-    return _print(args, rows)
+            deleted += [one for one in rows if one.group == group]
+    finally:
+        if deleted:
+            _print(args, deleted)
+    return 0
 
 
 def _opened(args: Namespace) -> ReadOnlyDirectory:

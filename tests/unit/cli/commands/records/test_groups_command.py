@@ -338,3 +338,16 @@ def test_positions_in_deleted_topics_keep_no_group_from_being_set(topic: Cli) ->
     )
     topic.on("delete", "t")
     assert topic.on("groups", "reset", "g", "--to", "current").code == 2
+
+
+def test_groups_that_were_deleted_before_one_that_is_read_are_printed(topic: Cli) -> None:
+    """Else the error would pass for the whole result."""
+    topic.append("a", "b")
+    commit(topic, "g", "t", 1)
+    commit(topic, "h", "t", 1)
+
+    with tidelog.open(topic.data) as logs, logs.reader("t", group="h"):
+        outcome = topic.on("groups", "delete", "g", "h", "--execute", "--json")
+
+    assert (outcome.code, [row["group"] for row in outcome.rows]) == (3, ["g"])
+    assert [row["group"] for row in topic.on("groups", "--json").rows] == ["h"]
