@@ -13,11 +13,14 @@ from __future__ import annotations
 
 import inspect
 import logging
+import pickle
 import sys
 from contextlib import suppress
 from functools import cache
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
+from tidelog.errors import CorruptFile
 from tidelog.kernels.runtime.cache import cache_folder
 from tidelog.kernels.runtime.callbacks import raising_interrupts
 from tidelog.kernels.runtime.gate import notify_compiling
@@ -232,6 +235,29 @@ def _report_no_cache(reason: str) -> None:
     _log.warning("kernels-not-cached reason=%s", reason)
 
 
+def _contents(caching: Any, locator: Any) -> Any:  # noqa: ANN401 - numba's own types
+    """Return what numba keeps of a kernel: its code, with a checksum and the CPU that it is for.
+
+    Numba runs whatever is in a file: part of it may be zeros after a power cut, and where machines
+    with different CPUs share a folder and compile at once, it may be the code for another one.
+    """
+
+    class Contents(caching.CompileResultCacheImpl):  # type: ignore[misc]  # numba is untyped
+        _locator_classes = (locator,)
+
+        def reduce(self, cres: Any) -> tuple[bytes, Any, bytes]:  # noqa: ANN401 - as above
+            code = caching.dumps(super().reduce(cres))
+            return sha256(code).digest(), cres.codegen.magic_tuple(), code
+
+        def rebuild(self, target_context: Any, payload: tuple[bytes, Any, bytes]) -> Any:  # noqa: ANN401 - as above
+            digest, cpu, code = payload
+            if digest != sha256(code).digest() or cpu != target_context.codegen().magic_tuple():
+                raise CorruptFile("a cached kernel is damaged, or not for this CPU")
+            return super().rebuild(target_context, pickle.loads(code))  # noqa: S301 - in a private folder
+
+    return Contents
+
+
 def _kernel_cache(function: Any, folder: str) -> Any:  # noqa: ANN401 - numba's own types
     """Return numba's cache for one function, in ``folder``; loading and saving never raise."""
     from numba.core import caching as private  # noqa: PLC0415 - its failure is not numba's
@@ -254,11 +280,8 @@ def _kernel_cache(function: Any, folder: str) -> Any:  # noqa: ANN401 - numba's 
         def from_function(cls, _function: Any, _path: str) -> Locator:  # noqa: ANN401 - numba's own type
             return cls()
 
-    class Contents(caching.CompileResultCacheImpl):  # type: ignore[misc]  # numba is untyped
-        _locator_classes = (Locator,)
-
     class KernelCache(caching.Cache):  # type: ignore[misc]  # numba is untyped
-        _impl_class = Contents
+        _impl_class = _contents(caching, Locator)
 
         def load_overload(self, sig: Any, target_context: Any) -> Any:  # noqa: ANN401 - numba's own types
             found = None

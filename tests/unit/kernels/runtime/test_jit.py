@@ -147,6 +147,33 @@ def test_a_damaged_cache_is_compiled_again(
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not jit.HAVE_NUMBA, reason="needs numba")
+def test_a_cached_kernel_that_is_partly_zeros_is_compiled_again(tmp_path: Path) -> None:
+    """A power cut may leave pages of a file as zeros; the code in it would crash the process."""
+    probe(XDG_CACHE_HOME=str(tmp_path))
+    (kept,) = tmp_path.rglob("*.nbc")
+    data = kept.read_bytes()
+    for at in range(0, len(data) - 4096, 4096):
+        kept.write_bytes(data[:at] + bytes(4096) + data[at + 4096 :])
+
+        assert probe(XDG_CACHE_HOME=str(tmp_path))[0] == CRC, at
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not jit.HAVE_NUMBA, reason="needs numba")
+def test_a_kernel_of_another_cpu_is_compiled_again(tmp_path: Path) -> None:
+    """Machines that share a home and compile at the same time may write to the same file."""
+    ours, others = tmp_path / "ours", tmp_path / "others"
+    probe(XDG_CACHE_HOME=str(ours))
+    probe(XDG_CACHE_HOME=str(others), NUMBA_CPU_NAME="generic")
+    (kept,), (other,) = ours.rglob("*.nbc"), others.rglob("*.nbc")
+    kept.write_bytes(other.read_bytes())
+
+    assert probe(XDG_CACHE_HOME=str(ours))[:2] == (CRC, 0)
+    assert probe(XDG_CACHE_HOME=str(ours))[:2] == (CRC, 1)
+
+
+@pytest.mark.slow
 def test_without_any_folder_kernels_still_work() -> None:
     """Without a home and a temporary folder, each process compiles and nothing is cached."""
     found = probe(HOME=os.devnull, XDG_CACHE_HOME="", TMPDIR=os.devnull)
