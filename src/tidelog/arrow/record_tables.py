@@ -152,8 +152,9 @@ def _in_ms(values: Ints, unit: str) -> Ints:
     """Return times in ms, rounded down."""
     if unit != "s":
         return values // _UNITS_IN_MS[unit]
-    if len(values) and int(np.abs(values).max()) > _MAX_SECONDS:
-        row = int(np.argmax(np.abs(values)))
+    is_far = (values > _MAX_SECONDS) | (values < -_MAX_SECONDS)
+    if is_far.any():
+        row = int(is_far.argmax())
         raise InvalidTimestamp(f"row {row} has a timestamp too far away for ms: {values[row]} s")
     return values * 1000
 

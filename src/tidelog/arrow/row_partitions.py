@@ -62,7 +62,11 @@ class Partitioner:
             return np.full(len(requested), -1, np.int32)
         if not pa.types.is_integer(requested.type):
             raise InvalidArgument(f"partitions must be integers, not {requested.type}")
-        numbers = requested.cast(pa.int64()).fill_null(-1).to_numpy()
+        try:
+            numbers = requested.cast(pa.int64()).fill_null(-1).to_numpy()
+        except pa.ArrowInvalid as error:
+            text = f"a row names a partition that no topic has: {error}"
+            raise UnknownTopicOrPartition(text) from None
         is_absent = (numbers >= self._partitions) | (numbers < -1)
         is_absent |= (numbers == -1) & requested.is_valid().to_numpy(zero_copy_only=False)
         if is_absent.any():

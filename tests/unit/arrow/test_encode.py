@@ -269,6 +269,7 @@ def test_a_table_without_rows_produces_nothing() -> None:
         ({"value": pa.array([1])}, InvalidArgument, "text or binary, not int64"),
         ({"partition": pa.array([3])}, UnknownTopicOrPartition, "partition 3; the topic has 3"),
         ({"partition": pa.array([-1])}, UnknownTopicOrPartition, "partition -1"),
+        ({"partition": pa.array([2**63], pa.uint64())}, UnknownTopicOrPartition, "no topic has"),
         ({"partition": pa.array(["a"])}, InvalidArgument, "partitions must be integers"),
         ({"timestamp": pa.array([1])}, InvalidArgument, "timestamps must have a time zone"),
         (
@@ -278,6 +279,11 @@ def test_a_table_without_rows_produces_nothing() -> None:
         ),
         (
             {"timestamp": pa.array([2**62], pa.timestamp("s", "UTC"))},
+            InvalidTimestamp,
+            "too far away for ms",
+        ),
+        (
+            {"timestamp": pa.array([-(2**63)], pa.timestamp("s", "UTC"))},
             InvalidTimestamp,
             "too far away for ms",
         ),
