@@ -339,9 +339,8 @@ class LogConfig:
     @property
     def max_segment_ms(self) -> int:
         """Age in ms at which a segment rolls. Source: Kafka LogConfig.maxSegmentMs."""
-        if self.is_compacted and self.max_compaction_lag_ms > 0:
-            return min(self.max_compaction_lag_ms, self.segment_ms)
-        return self.segment_ms
+        lag_ms = self.max_compaction_lag_ms
+        return lag_ms if 0 < lag_ms < self.segment_ms and self.is_compacted else self.segment_ms
 
     @property
     def max_batch_bytes(self) -> int:

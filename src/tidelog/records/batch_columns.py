@@ -230,20 +230,20 @@ class _RowBatches(BatchColumns):
     Plain code finds batches as rows, and a reader of a log's end needs no more of them.
     """
 
-    __slots__ = ("_rows",)
+    __slots__ = ("_array", "_rows")
 
     def __init__(self, headers: Sequence[Sequence[int]]) -> None:
         self._rows: Sequence[Sequence[int]] | None = headers
 
-    def __getattr__(self, name: str) -> Ints:
-        """Make the array; asked for while that is not there yet."""
-        headers = self._rows if name == "array" else None
-        if headers is None:
-            raise AttributeError(name)
-        table = np.array(headers, np.int64).reshape(-1, rows.BATCH_COLUMNS)
-        self.array = np.ascontiguousarray(table.T)
-        self._rows = None  # the array may be changed from now on
-        return self.array
+    @property
+    def array(self) -> Ints:  # type: ignore[override]  # nobody replaces it
+        """The array, made when it is first asked for."""
+        headers = self._rows
+        if headers is not None:
+            table = np.array(headers, np.int64).reshape(-1, rows.BATCH_COLUMNS)
+            self._array: Ints = np.ascontiguousarray(table.T)
+            self._rows = None  # the array may be changed from now on
+        return self._array
 
     def __len__(self) -> int:
         return super().__len__() if self._rows is None else len(self._rows)

@@ -74,6 +74,8 @@ class AbstractIndex(IndexFile):
         entry = self.layout.dtype
         self._max_bytes: Final = max_bytes
         self._entry: Final = entry
+        self._entry_bytes: Final = entry.itemsize
+        self._least_free: Final = self.reserved_entries + 1
         self._key, self._value = entry.names or ("", "")
         self._empty: Final = self._native(np.empty(0, entry))
         self._one: Final = np.empty(1, entry)
@@ -102,7 +104,7 @@ class AbstractIndex(IndexFile):
         """Number of entries that the file currently has room for."""
         self.entries()
         size = self._max_bytes if self._entries is None else self._room_bytes
-        return size // self._entry.itemsize
+        return size // self._entry_bytes
 
     @property
     def free_entries(self) -> int:
@@ -115,7 +117,7 @@ class AbstractIndex(IndexFile):
         published = self._entries
         if published is None:
             return self.free_entries == 0
-        needed_bytes = (published.filled + self.reserved_entries + 1) * self._entry.itemsize
+        needed_bytes = (published.filled + self._least_free) * self._entry_bytes
         return needed_bytes > self._file_bytes and needed_bytes > self._room_bytes
 
     @property
@@ -125,7 +127,7 @@ class AbstractIndex(IndexFile):
     @property
     def size_bytes(self) -> int:
         """Total size of the entries in bytes."""
-        return self.entry_count * self._entry.itemsize
+        return self.entry_count * self._entry_bytes
 
     def last(self) -> tuple[int, int] | None:
         """Return key and value of the last entry; this does not load the file."""
@@ -148,7 +150,7 @@ class AbstractIndex(IndexFile):
     def check_size(self) -> None:
         """Raise CorruptIndex if the size of the file is not a multiple of the entry size."""
         self.entries()
-        size = self._entry.itemsize
+        size = self._entry_bytes
         if self._file_bytes % size:
             raise CorruptIndex(f"size of {self.path} is not a multiple of {size} bytes")
 
@@ -238,7 +240,7 @@ class AbstractIndex(IndexFile):
         published = self._entries
         if published is None:
             return
-        if self._file_bytes != published.filled * self._entry.itemsize:
+        if self._file_bytes != published.filled * self._entry_bytes:
             self.seal()
         super().close()
 
@@ -266,7 +268,7 @@ class AbstractIndex(IndexFile):
         """Write the bytes of entries; return the published ones, with room for the new ones."""
         file = self._writable() if self._rebuilt is None else None
         published = self.entries()
-        start, size = published.filled, self._entry.itemsize
+        start, size = published.filled, self._entry_bytes
         end = start + added
         if file is None:
             assert self._rebuilt is not None
@@ -285,7 +287,7 @@ class AbstractIndex(IndexFile):
         published = self.entries()
         if count < published.filled:
             if self._rebuilt is not None:
-                del self._rebuilt[count * self._entry.itemsize :]
+                del self._rebuilt[count * self._entry_bytes :]
             kept = Entries(published.keys[:count].copy(), published.values[:count].copy(), count)
             self._entries = kept
 
@@ -303,7 +305,7 @@ class AbstractIndex(IndexFile):
             return file.open("w")
         size = self._round_down(self._max_bytes)
         if size == 0:
-            least = self._entry.itemsize
+            least = self._entry_bytes
             raise InvalidArgument(
                 f"{self.path}: {self._max_bytes} bytes are less than one entry of {least} bytes"
             )
@@ -332,7 +334,7 @@ class AbstractIndex(IndexFile):
                 data, self._file_bytes = read_index_file(self._fs, self.path)
             except FileNotFoundError:
                 return None
-            count = len(data) // self._entry.itemsize
+            count = len(data) // self._entry_bytes
             raw = np.frombuffer(data, self._entry, count)
             self._entries = self._native(raw[: self._count_entries(raw)])
         return self._entries
@@ -348,7 +350,7 @@ class AbstractIndex(IndexFile):
         return int(used[-1]) + 1 if len(used) else 0
 
     def _peek_last_locked(self) -> tuple[int, int] | None:
-        size = self._entry.itemsize
+        size = self._entry_bytes
         try:
             file = self._fs.open(self.path)
         except FileNotFoundError:
@@ -391,4 +393,4 @@ class AbstractIndex(IndexFile):
         return Entries(keys, values, entries.filled)
 
     def _round_down(self, size: int) -> int:
-        return size - size % self._entry.itemsize
+        return size - size % self._entry_bytes

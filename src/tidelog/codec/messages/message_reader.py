@@ -221,8 +221,7 @@ class _ReaderText(FunctionText):
         """Add what reads text, bytes or an array."""
         value, size = self.new_name(), self.new_name()
         if self.message.is_flexible:
-            self._varint(size)
-            self.add(f"{size} -= 1")
+            self._varint(size, more=1)
         else:
             self.add(f"{size}, = {'int16' if kind.name == 'string' else 'int32'}(data, at)")
             self.add(f"at += {2 if kind.name == 'string' else 4}")
@@ -282,10 +281,13 @@ class _ReaderText(FunctionText):
             return max(sum(self._least_bytes(one.type) for one in fields), 1)
         return 1
 
-    def _varint(self, name: str) -> None:
-        """Add what reads an unsigned varint; most have one byte."""
-        self.add(f"{name} = data[at]")
-        with self.block(f"if {name} < 128:"):
+    def _varint(self, name: str, more: int = 0) -> None:
+        """Add what reads an unsigned varint, written ``more`` than it is; most have one byte."""
+        less = f" - {more}" if more else ""
+        self.add(f"{name} = data[at]{less}")
+        with self.block(f"if {name} < {128 - more}:"):
             self.add("at += 1")
         with self.block("else:"):
             self.add(f"{name}, at = varint(data, at)")
+            if more:
+                self.add(f"{name} -= {more}")

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 _INT16: Final = struct.Struct(">h")
 _MISSING: Final = object()
+_SMALL: Final = tuple(bytes([value]) for value in range(128))
+"""The varints of one byte."""
+_ZERO: Final = repr(_SMALL[0])
 _WRONG_VALUES: Final = (KeyError, TypeError, ValueError, AttributeError, struct.error)
 
 
@@ -101,7 +104,8 @@ class _WriterText(FunctionText):
             int16=_INT16.pack,
             int32=struct.Struct(">i").pack,
             varint=_varint,
-            SMALL=tuple(bytes([value]) for value in range(128)),
+            SMALL=_SMALL,
+            SIZES=_SMALL[1:],
             MISSING=_MISSING,
             parse_uuid=parse_uuid,
             base64=base64.b64decode,
@@ -165,7 +169,7 @@ class _WriterText(FunctionText):
 
     def _tags(self, fields: list[Field], values: str) -> None:
         if not fields:
-            self._append("SMALL[0]")
+            self._append(_ZERO)
             return
         tags = self.new_name()
         self.add(f"{tags} = []")
@@ -219,7 +223,7 @@ class _WriterText(FunctionText):
         if not self.may_be_null(kind):
             self.add("raise null()")
         elif self.message.is_flexible:
-            self._append("SMALL[0]")
+            self._append(_ZERO)
         else:
             self._append("int16(-1)" if kind.name == "string" else "int32(-1)")
 
@@ -232,7 +236,8 @@ class _WriterText(FunctionText):
         size = self.new_name()
         self.add(f"{size} = len({value})")
         if self.message.is_flexible:
-            self._append(f"SMALL[{size} + 1] if {size} < 127 else varint({size} + 1)")
+            # Sizes are written one more than they are.
+            self._append(f"SIZES[{size}] if {size} < {len(_SMALL) - 1} else varint({size} + 1)")
         else:
             self._append(f"{'int16' if kind.name == 'string' else 'int32'}({size})")
         if kind.element is None:

@@ -184,7 +184,8 @@ class ProducerStateManager:
         self._producers[producer_id] = current.updated_by(info.updated)
         for txn in info.started_txns:
             self._ongoing.put(txn)
-        self._update_oldest_txn_timestamp()
+        if self._ongoing.offsets:
+            self._update_oldest_txn_timestamp()
 
     def remember(self, producer_id: int, batches: tuple[BatchMetadata, ...]) -> None:
         """Set which batches of a producer are remembered, oldest first, at most five."""
