@@ -10,6 +10,7 @@ import logging
 import os
 from collections import deque
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tidelog.broker.client_request import Address, Peer
@@ -276,10 +277,7 @@ class Connection(asyncio.BufferedProtocol):
             self._is_held = answer.holds_others or len(self._slots) >= _MOST_PENDING
             task = self._loop.create_task(self._finish(slot, answer))
             self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-            # A task that is cancelled before it begins leaves what it was to await as it is.
-            task.add_done_callback(lambda _: answer.close())
-            task.add_done_callback(lambda _: free())
+            task.add_done_callback(partial(self._let_go, answer, free))
             return
         self._drop_large_buffer()
         self._count(number, now - start)
@@ -290,6 +288,12 @@ class Connection(asyncio.BufferedProtocol):
             self._is_held = len(self._slots) >= _MOST_PENDING
         else:
             self._add(answer)
+
+    def _let_go(self, answer: Pending, free: Callable[[], None], task: asyncio.Task[None]) -> None:
+        """Release what an answer has held, once its task has ended."""
+        self._tasks.discard(task)
+        answer.close()  # of a task that was cancelled before it began, that is still to do
+        free()
 
     async def _finish(self, slot: _Slot, pending: Pending) -> None:
         try:

@@ -408,17 +408,20 @@ def test_the_partitions_of_a_request_are_flushed_at_the_same_time(
     async def test(home: BrokerHome) -> None:
         home.logs.create_topic("many", 3)
         there = asyncio.Event()
-        waiting = []
+        begun = []
 
-        async def wait(partition: Partition, end_offset: int) -> None:
-            waiting.append((partition.partition, end_offset))
-            if len(waiting) == 3:
+        def begin(partition: Partition) -> asyncio.Task[None]:
+            begun.append(partition.partition)
+            if len(begun) == 3:
                 there.set()
+            return asyncio.get_running_loop().create_task(end(partition))
+
+        async def end(partition: Partition) -> None:
             await there.wait()
             if partition.partition == 1:
                 raise KafkaStorageError("the disk failed")
 
-        monkeypatch.setattr(home.broker._flushes, "wait", wait)
+        monkeypatch.setattr(home.broker._flushes, "begin", begin)
         records = build_batch([(1, None, b"a", ())])
         places = [{"index": number, "records": records} for number in range(3)]
         data = [{"name": "many", "partitionData": places}]

@@ -6,13 +6,19 @@ Kafka has no such thing: its brokers trust in replicas, and flush later.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tidelog.config.serve_config import FlushPolicy
-from tidelog.env.event_loop import OwnThreads, in_thread
+from tidelog.env.event_loop import OwnThreads
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tidelog.manager.partition import Partition
+
+    _Waiter = asyncio.Future[None]
 
 _THREADS: Final = 4
 
@@ -29,27 +35,26 @@ class Flushes:
         self._threads: Final = OwnThreads(_THREADS, "flush")
         self._running: dict[Partition, _LogFlushes] = {}
 
-    async def wait(self, partition: Partition, end_offset: int) -> None:
-        """Wait until the records below ``end_offset`` are durable; raise KafkaStorageError."""
+    def begin(self, partition: Partition) -> asyncio.Future[None]:
+        """Return what is done once all records of now are durable, or fails.
+
+        KafkaStorageError: the disk has failed. The flush begins at the next turn of the loop: all
+        requests that came together share it.
+        """
         running = self._running.get(partition)
         if running is None:
-            running = self._running[partition] = _LogFlushes(partition, self._threads)
-            running.task = asyncio.get_running_loop().create_task(self._run(running))
-        waiter = asyncio.get_running_loop().create_future()
-        running.waiting.append((end_offset, waiter))
-        await waiter
+            drop = partial(self._running.__delitem__, partition)
+            running = self._running[partition] = _LogFlushes(partition, self._threads, drop)
+        return running.waiter()
 
-    async def wait_if_wanted(self, partition: Partition, end_offset: int) -> None:
+    async def wait(self, partition: Partition) -> None:
+        """Wait until all records of now are durable; raise KafkaStorageError."""
+        await self.begin(partition)
+
+    async def wait_if_wanted(self, partition: Partition) -> None:
         """Wait as ``wait``, if acknowledgements promise it at all."""
         if self.policy is not FlushPolicy.NONE:
-            await self.wait(partition, end_offset)
-
-    async def _run(self, running: _LogFlushes) -> None:
-        try:
-            while running.waiting:
-                await running.flush()
-        finally:
-            del self._running[running.partition]
+            await self.wait(partition)
 
     def close(self) -> None:
         """Begin no more flushes."""
@@ -57,29 +62,55 @@ class Flushes:
 
 
 class _LogFlushes:
-    """Who waits for flushes of one log."""
+    """Flushes one log as long as somebody waits; ``on_idle`` is called when nobody does.
 
-    def __init__(self, partition: Partition, threads: OwnThreads) -> None:
-        self.partition: Final = partition
+    There are no tasks: each would take turns of the loop between a request and its answer.
+    """
+
+    def __init__(
+        self, partition: Partition, threads: OwnThreads, on_idle: Callable[[], None]
+    ) -> None:
+        self._partition: Final = partition
         self._threads: Final = threads
-        self.waiting: list[tuple[int, asyncio.Future[None]]] = []
-        self.task: asyncio.Task[None] | None = None
+        self._on_idle: Final = on_idle
+        self._loop: Final = asyncio.get_running_loop()
+        self._waiting: list[_Waiter] = []
+        """Who came since the last flush began."""
+        self._loop.call_soon(self._begin)
 
-    def _flush_now(self) -> None:
-        self.partition.log.flush_records()
+    def waiter(self) -> _Waiter:
+        """Return what the next flush that begins will complete."""
+        waiter: _Waiter = self._loop.create_future()
+        self._waiting.append(waiter)
+        return waiter
 
-    async def flush(self) -> None:
-        """Flush once; those who came meanwhile wait for the next flush."""
-        served, self.waiting = self.waiting, []
-        error: BaseException | None = None
+    def _begin(self) -> None:
+        served, self._waiting = self._waiting, []
         try:
-            await in_thread(self._flush_now, threads=self._threads)
-        except Exception as caught:  # noqa: BLE001 - raised where it is waited for
-            error = caught
-        for _, waiter in served:
+            self._threads.submit(self._flush, served)
+        except RuntimeError as error:  # they were shut down
+            self._ended(served, error)
+
+    def _flush(self, served: list[_Waiter]) -> None:
+        """Flush once, on a thread."""
+        failed: BaseException | None = None
+        try:
+            self._partition.log.flush_records()
+        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+            failed = error
+        with suppress(RuntimeError):  # the loop was closed
+            self._loop.call_soon_threadsafe(self._ended, served, failed)
+
+    def _ended(self, served: list[_Waiter], error: BaseException | None) -> None:
+        for waiter in served:
             if waiter.done():  # its connection was closed
                 continue
             if error is None:
                 waiter.set_result(None)
             else:
                 waiter.set_exception(error)
+                waiter.exception()  # it counts as retrieved: the connection may be closed by now
+        if self._waiting:
+            self._begin()
+        else:
+            self._on_idle()

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from tidelog.manager.log_manager import LogManager
     from tidelog.manager.partition import Partition
 
-    _Appended = tuple[Partition, int, dict[str, Any]]
-    """A partition, up to where it was appended to, and what the response says of it."""
+    _Appended = tuple[Partition, dict[str, Any]]
+    """A partition that was appended to, and what the response says of it."""
 
 _log = logging.getLogger(__name__)
 
@@ -104,24 +104,14 @@ class Produce:
             _check_all_taken(responses)
             return None
         if self._waits(acks) and appended:
-            return Later(self._flushed({"responses": responses}, appended))
+            # Begun here: a request may be for a hundred partitions.
+            flushes = [self._flushes.begin(partition) for partition, _ in appended]
+            return Later(_flushed({"responses": responses}, appended, flushes))
         return {"responses": responses}
 
     def _waits(self, acks: int) -> bool:
         policy = self._flushes.policy
         return policy is FlushPolicy.EACH or (policy is FlushPolicy.GROUP and acks == ALL_REPLICAS)
-
-    async def _flushed(self, answer: dict[str, Any], appended: list[_Appended]) -> dict[str, Any]:
-        # All at once: a request may be for a hundred partitions.
-        waits = [self._flushes.wait(partition, end) for partition, end, _ in appended]
-        ended = await asyncio.gather(*waits, return_exceptions=True)
-        for (_, _, one), error in zip(appended, ended, strict=True):
-            if isinstance(error, KafkaError):
-                # With its offset, which clients do not look at: what failed is not the append.
-                one.update(_failed(one["index"], error) | {"baseOffset": one["baseOffset"]})
-            elif error is not None:
-                raise error
-        return answer
 
     def _begin(
         self, request: Request, topic: str, given: dict[str, Any], appended: list[_Appended]
@@ -155,8 +145,21 @@ class Produce:
             "logAppendTimeMs": info.log_append_time,
             "logStartOffset": info.log_start_offset,
         }
-        appended.append((partition, info.last_offset + 1, answer))
+        appended.append((partition, answer))
         return answer
+
+
+async def _flushed(
+    answer: dict[str, Any], appended: list[_Appended], flushes: list[asyncio.Future[None]]
+) -> dict[str, Any]:
+    """Return the answer once all flushes have ended, with the errors of those that failed."""
+    for (_, one), flush in zip(appended, flushes, strict=True):
+        try:
+            await flush
+        except KafkaError as error:
+            # With its offset, which clients do not look at: what failed is not the append.
+            one.update(_failed(one["index"], error) | {"baseOffset": one["baseOffset"]})
+    return answer
 
 
 def _check_all_taken(responses: list[dict[str, Any]]) -> None:

@@ -250,9 +250,8 @@ class CommittedOffsets:
         """
         await asyncio.gather(*(one for one in taken if isinstance(one, asyncio.Task)))
         infos = [one.result() if isinstance(one, asyncio.Task) else one for one in taken]
-        ends = [info.last_offset + 1 for info in infos if info is not None]
-        if ends:
-            await self._flushes.wait_if_wanted(home_of_group(self._manager, group), max(ends))
+        if any(info is not None for info in infos):
+            await self._flushes.wait_if_wanted(home_of_group(self._manager, group))
 
     # Expiry
 

@@ -172,18 +172,18 @@ class TransactionCoordinator:
         number = partition_of_group(transactional_id, len(topic.partitions))
         return self._manager.partition(TRANSACTIONS_TOPIC, number)
 
-    async def _write(self, changed: Transaction) -> tuple[Partition, int]:
-        """Append a transactional id as it is to be; return where that ends."""
+    async def _write(self, changed: Transaction) -> Partition:
+        """Append a transactional id as it is to be; return where."""
         now_ms = self._manager.machine.clock.now_ms()
         changed.updated_ms = now_ms
         home = self._home(changed.transactional_id)
         records = [transaction_record(changed, now_ms)]
-        info = await self._appends.run(home, partial(home.append_records, records))
+        await self._appends.run(home, partial(home.append_records, records))
         self._keep(changed)
-        return home, info.last_offset + 1
+        return home
 
     async def _write_durably(self, changed: Transaction) -> None:
-        await self._flushes.wait_if_wanted(*await self._write(changed))
+        await self._flushes.wait_if_wanted(await self._write(changed))
 
     # Producers
 
@@ -407,8 +407,8 @@ class TransactionCoordinator:
 
     async def _append_markers(
         self, decided: Transaction, *, is_commit: bool
-    ) -> tuple[dict[TopicPartition, tuple[Partition, int]], set[TopicPartition]]:
-        """Return where markers end, and where none could be written for now."""
+    ) -> tuple[dict[TopicPartition, Partition], set[TopicPartition]]:
+        """Return where markers were written, and where none could be for now."""
         begun = {
             key: self._begin_marker(key, decided, is_commit=is_commit)
             for key in sorted(decided.partitions)
@@ -429,7 +429,7 @@ class TransactionCoordinator:
 
     def _begin_marker(
         self, key: TopicPartition, decided: Transaction, *, is_commit: bool
-    ) -> tuple[Partition, int] | asyncio.Task[tuple[Partition, int]] | KafkaError:
+    ) -> Partition | asyncio.Task[Partition] | KafkaError:
         try:
             partition = self._manager.partition(*key)
             write = partial(self._write_marker, partition, decided, is_commit=is_commit)
@@ -455,12 +455,12 @@ class TransactionCoordinator:
         self._timers.schedule("decided", partial(self._begin, work, decided), delay_ms=_RETRY_MS)
 
     async def _not_durable(
-        self, decided: Transaction, written: Mapping[TopicPartition, tuple[Partition, int]]
+        self, decided: Transaction, written: Mapping[TopicPartition, Partition]
     ) -> set[TopicPartition]:
         """Flush markers, all at once; return where that failed."""
         if self._flushes.policy is FlushPolicy.NONE:
             return set()
-        waits = [self._flushes.wait(*place) for place in written.values()]
+        waits = [self._flushes.wait(partition) for partition in written.values()]
         found = dict(
             zip(written, await asyncio.gather(*waits, return_exceptions=True), strict=True)
         )
@@ -480,8 +480,8 @@ class TransactionCoordinator:
 
     def _write_marker(
         self, partition: Partition, decided: Transaction, *, is_commit: bool
-    ) -> tuple[Partition, int]:
-        """Append a marker; return where it ends."""
+    ) -> Partition:
+        """Append a marker; return where."""
         marker = build_marker(
             producer_id=decided.producer_id,
             producer_epoch=decided.epoch,
@@ -489,10 +489,8 @@ class TransactionCoordinator:
             is_commit=is_commit,
             timestamp=self._manager.machine.clock.now_ms(),
         )
-        info = partition.append(
-            marker, AppendOrigin.COORDINATOR, transaction_version=decided.version
-        )
-        return partition, info.last_offset + 1
+        partition.append(marker, AppendOrigin.COORDINATOR, transaction_version=decided.version)
+        return partition
 
     # Time
 

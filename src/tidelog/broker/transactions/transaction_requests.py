@@ -176,8 +176,8 @@ class TransactionRequests:
             append = partial(self._append_positions, home, (producer_id, epoch), batch)
             # Who takes the partitions over meanwhile would begin where the group was before.
             with self._offsets.arriving(group, positions):
-                info = await self._appends.run(home, append)
-            await self._flushes.wait_if_wanted(home, info.last_offset + 1)
+                await self._appends.run(home, append)
+            await self._flushes.wait_if_wanted(home)
         except KafkaError as error:
             _log.info("positions-refused group=%s reason=%s", group, error)
             return {"topics": each_partition(values["topics"], code_for_client(error))}
