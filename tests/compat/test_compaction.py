@@ -15,11 +15,11 @@ from tests.machinery.scale import scaled
 
 from tidelog.cleaner.cleanable_range import OffsetsToClean
 from tidelog.cleaner.cleaner import Cleaner, CleanerSettings
-from tidelog.cleaner.cleaner_checkpoints import FILE_NAME
 from tidelog.cleaner.throttle import CleanerIo
 from tidelog.codec.checkpoint_file import read_checkpoint
 from tidelog.codec.compression import Codec
 from tidelog.config.log_config import LogConfig
+from tidelog.datadir.offset_checkpoints import CLEANER_OFFSET_FILE
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.env.system_files import SYSTEM_FILES
@@ -123,7 +123,7 @@ def wait_until_cleaned(kafka: Kafka, offset: int) -> None:
     """Wait until the broker's cleaner has written down that it came to ``offset``."""
     pause = threading.Event()
     for _ in range(1000):
-        lines = read_checkpoint(SYSTEM_FILES, str(kafka.directory / FILE_NAME))
+        lines = read_checkpoint(SYSTEM_FILES, str(kafka.directory / CLEANER_OFFSET_FILE))
         if lines.get(("dirty", 0)) == offset:
             return
         pause.wait(0.2)

@@ -10,6 +10,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.checkpoint_file import read_checkpoint, write_checkpoint
+from tidelog.datadir.offset_checkpoints import CLEANER_OFFSET_FILE
 from tidelog.errors import InvalidArgument, KafkaStorageError
 
 if TYPE_CHECKING:
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
     from tidelog.codec.checkpoint_file import OffsetCheckpoint
     from tidelog.env.files import FileSystem
-
-FILE_NAME: Final = "cleaner-offset-checkpoint"
 
 _log = logging.getLogger(__name__)
 
@@ -61,7 +60,7 @@ class CleanerCheckpoints:
 
     def _parsed(self, data_directory: str) -> OffsetCheckpoint:
         try:
-            return read_checkpoint(self._fs, f"{data_directory}/{FILE_NAME}")
+            return read_checkpoint(self._fs, f"{data_directory}/{CLEANER_OFFSET_FILE}")
         except (KafkaStorageError, InvalidArgument) as error:
             return _nothing(data_directory, error)
 
@@ -135,7 +134,7 @@ class CleanerCheckpoints:
             old = self._read_to_change(data_directory)
             new = {key: old[key] for key in old if known is None or key in known}
             change(new)
-            path = f"{data_directory}/{FILE_NAME}"
+            path = f"{data_directory}/{CLEANER_OFFSET_FILE}"
             if new != old or not self._fs.exists(path):
                 self._doubted.add(data_directory)
                 write_checkpoint(self._fs, path, new)
@@ -143,6 +142,6 @@ class CleanerCheckpoints:
 
 
 def _nothing(data_directory: str, error: Exception) -> OffsetCheckpoint:
-    path = f"{data_directory}/{FILE_NAME}"
+    path = f"{data_directory}/{CLEANER_OFFSET_FILE}"
     _log.warning("cleaner-checkpoint-unreadable path=%s reason=%s", path, error)
     return {}

@@ -32,12 +32,7 @@ HIGH_WATERMARK_FILE: Final = "replication-offset-checkpoint"
 CLEANER_OFFSET_FILE: Final = "cleaner-offset-checkpoint"
 LOG_FILES: Final = (RECOVERY_POINT_FILE, LOG_START_OFFSET_FILE, HIGH_WATERMARK_FILE)
 """Those that no cleaner writes."""
-CHECKPOINT_FILES: Final = (
-    RECOVERY_POINT_FILE,
-    LOG_START_OFFSET_FILE,
-    HIGH_WATERMARK_FILE,
-    CLEANER_OFFSET_FILE,
-)
+CHECKPOINT_FILES: Final = (*LOG_FILES, CLEANER_OFFSET_FILE)
 
 
 def read_offsets(fs: FileSystem, path: str) -> OffsetCheckpoint:
@@ -72,8 +67,9 @@ class DirectoryCheckpoints:
         self._is_closed = False
         self._doubted: set[str] = set()
         read = _read_tolerantly if is_tolerant else read_offsets
+        read(fs, self._path(CLEANER_OFFSET_FILE))  # only ``CleanerCheckpoints`` changes that one
         self._lines: dict[str, OffsetCheckpoint] = {
-            name: read(fs, self._path(name)) for name in CHECKPOINT_FILES
+            name: read(fs, self._path(name)) for name in LOG_FILES
         }
 
     def exclusively(self, write: Callable[[], None]) -> None:
@@ -141,15 +137,13 @@ class DirectoryCheckpoints:
         lines = {key: log.high_watermark for key, log in logs.items()}
         self._merge(HIGH_WATERMARK_FILE, logs, lines)
 
-    def forget(
-        self, keys: Collection[tuple[str, int]], *, files: Collection[str] = CHECKPOINT_FILES
-    ) -> None:
-        """Remove the lines of ``keys`` from all four files, or some of them, durably.
+    def forget(self, keys: Collection[tuple[str, int]]) -> None:
+        """Remove the lines of ``keys`` from the files, durably.
 
         A line of a partition that is gone would cut a new one of the same name.
         """
         with self._lock:
-            for name in files:
+            for name in LOG_FILES:
                 if name in self._doubted or not self._lines[name].keys().isdisjoint(keys):
                     self._merge(name, keys, {})
 

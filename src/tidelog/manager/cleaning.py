@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.cleaner.cleaner_manager import LogCleanerManager
 from tidelog.cleaner.log_cleaner import LogCleaner
-from tidelog.datadir.offset_checkpoints import LOG_FILES
 from tidelog.errors import KafkaStorageError
 
 if TYPE_CHECKING:
@@ -164,7 +163,7 @@ class Cleaning:
 
         The line of a deleted log would truncate a new one of the same name.
         """
-        log_dir.checkpoints.forget(keys, files=LOG_FILES)
+        log_dir.checkpoints.forget(keys)
         self.manager.drop_checkpoints(log_dir.path, keys)
 
     def move_line(

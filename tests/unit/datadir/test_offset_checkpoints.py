@@ -9,7 +9,11 @@ from typing import Any
 import pytest
 from tests.machinery.directory_home import DataHome
 
-from tidelog.datadir.offset_checkpoints import CHECKPOINT_FILES, DirectoryCheckpoints
+from tidelog.datadir.offset_checkpoints import (
+    CHECKPOINT_FILES,
+    LOG_FILES,
+    DirectoryCheckpoints,
+)
 from tidelog.errors import KafkaStorageError
 
 RECOVERY, STARTS, WATERMARKS, CLEANER = CHECKPOINT_FILES
@@ -163,13 +167,14 @@ def test_a_file_that_would_not_change_is_not_written() -> None:
     assert before == len(home.fs.operations)
 
 
-def test_forgetting_a_partition_takes_its_lines_out_of_all_four_files() -> None:
-    """Durably, and no other line."""
+def test_forgetting_a_partition_takes_its_lines_out_of_the_files_of_logs() -> None:
+    """Durably, and no other line; the file of the cleaner is not its own to write."""
     home = home_with("t 0 1,t 1 2,u 0 3", "t-1", "u-0")
     checkpoints(home).forget([("t", 0)])
     home.fs.power_cut()
 
-    assert [lines(home, name) for name in CHECKPOINT_FILES] == [["t 1 2", "u 0 3"]] * 4
+    assert [lines(home, name) for name in LOG_FILES] == [["t 1 2", "u 0 3"]] * 3
+    assert lines(home, CLEANER) == ["t 0 1", "t 1 2", "u 0 3"]
 
 
 def test_forgetting_what_has_no_line_writes_nothing() -> None:
