@@ -111,7 +111,7 @@ class LogManager(OfOneProcess):
         self._inline = InlineScheduler()
         self.machine = self._own_machine(machine)
         """The disk, clock, scheduler and the rest."""
-        self._is_closing = self._is_closed = False
+        self._is_closing = False
         self.metric_sources: list[Callable[[], Iterable[Metric]]] = []
         self.recovery_threads = config.num_recovery_threads_per_data_dir
         self.progress: LoadProgress | None = None
@@ -141,7 +141,7 @@ class LogManager(OfOneProcess):
         """Return its directories, counts and state for a repr: from memory, without a lock."""
         topics = self._topics.all().values()  # not ``topics``, which may finish a transaction
         partitions = sum(len(topic.partitions) for topic in topics)
-        life = open_or_closed(is_open=not self._is_closed)
+        life = open_or_closed(is_open=not self._registry.is_closed)
         paths = ", ".join(map(repr, self._log_dirs.configured))
         return f"{paths}: topics={len(topics)}, partitions={partitions}, {life}"
 
@@ -292,7 +292,7 @@ class LogManager(OfOneProcess):
             self.staged_commits.finish_interrupted()
             self._reopener.reopen_all()
             with self._registry.change_lock:
-                self._is_closed = self._registry.is_closed = True
+                self._registry.is_closed = True
             self._log_dirs.on_offline = None
             return self._close_directories(broker_epoch)
         except BaseException:  # an interrupt: a second call would do nothing
@@ -678,7 +678,7 @@ class LogManager(OfOneProcess):
 
     def _release(self) -> None:
         """Close all files and unlock the directories, without writing."""
-        self._is_closed = self._registry.is_closed = True
+        self._registry.is_closed = True
         for log in self.all_logs():
             log.close_handlers()
         self._log_dirs.release_all()
@@ -704,7 +704,7 @@ class LogManager(OfOneProcess):
 
     def check_not_closed(self) -> None:
         """Raise KafkaStorageError if this is closed."""
-        if self._is_closed:
+        if self._registry.is_closed:
             raise self._closed()
 
     def _closed(self) -> KafkaStorageError:
