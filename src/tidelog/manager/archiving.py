@@ -15,6 +15,7 @@ from tidelog.codec.shown_rows import LogEnd, PartitionNumber, TopicName
 from tidelog.datadir.catalogue import INTERNAL_SETTINGS, METADATA_TOPIC
 from tidelog.errors import InvalidArgument
 from tidelog.manager.log_archiver import OpenLog
+from tidelog.store.store_uri import FILES, local_path, parse_store_uri
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from tidelog.archive.deltas import Entry
     from tidelog.config.log_config import LogConfig
     from tidelog.log.log import Log
+    from tidelog.manager.directories.log_dirs import LogDirs
     from tidelog.manager.log_manager import LogManager
     from tidelog.segment.filenames import TopicPartition
     from tidelog.store.objects import Objects
@@ -91,6 +93,13 @@ def why_not_in_snapshot(manager: LogManager, key: TopicPartition) -> str | None:
         f"offsets {start:,} to {on_disk - 1:,} of {key} are in its archive alone, and a snapshot is"
         " made of what the disk has: `tidelog mirror` makes a directory with the whole log"
     )
+
+
+def check_place(uri: str, log_dirs: LogDirs) -> None:
+    """Raise InvalidArgument for an archive in a data directory, where a broker may refuse it."""
+    place = parse_store_uri(uri)
+    if place.kind == FILES:
+        log_dirs.check_outside(local_path(place))
 
 
 def archive_log(

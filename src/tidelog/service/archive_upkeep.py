@@ -19,7 +19,7 @@ from tidelog.errors import (
     StoreUnavailable,
     TidelogError,
 )
-from tidelog.manager.archiving import why_not_archived
+from tidelog.manager.archiving import check_place, why_not_archived
 from tidelog.manager.log_archiver import LogArchiver
 from tidelog.manager.metrics.metric import Metric, tags_of
 from tidelog.service.move_pace import CopyThrottle
@@ -89,6 +89,7 @@ class Archiving:
         self._cleaning: Final = cleaning
         self._should_stop: Final = should_stop
         self._store: Final[Objects] = ObjectStore(config().tidelog_archive_uri)
+        check_place(config().tidelog_archive_uri, log_dirs)
         self._archivers: dict[TopicPartition, LogArchiver] = {}
         self._reasons: dict[TopicPartition | _Claim, str] = {}
         """Why the last pass over a log, or over a claim, failed."""

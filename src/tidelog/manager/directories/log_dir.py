@@ -207,11 +207,15 @@ def check_outside(source: ReadOnlyDirectory, fs: FileSystem, target: str) -> Non
 
     Nor may one of these be the directory of one partition.
     """
-    theirs = os.path.join(fs.real_path(target), "")
     for path in source.paths:
         check_data_directory(source.fs, path)
-        if theirs.startswith(os.path.join(source.fs.real_path(path), "")):
+        if is_inside(fs.real_path(target), source.fs.real_path(path)):
             raise InvalidArgument(f"{target} is in the source, {path}: name a place outside of it")
+
+
+def is_inside(path: str, directory: str) -> bool:
+    """Whether a path is a directory, or anywhere in it; both without links."""
+    return os.path.join(path, "").startswith(os.path.join(directory, ""))
 
 
 def make_directories(fs: FileSystem, path: str) -> None:

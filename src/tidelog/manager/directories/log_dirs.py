@@ -24,7 +24,7 @@ from tidelog.errors import (
     UnknownTopicOrPartition,
 )
 from tidelog.log.directory_guard import PASSING, is_interrupt, lacks_resources
-from tidelog.manager.directories.log_dir import LogDir
+from tidelog.manager.directories.log_dir import LogDir, is_inside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -187,6 +187,13 @@ class LogDirs:
             known = ", ".join(self.configured)
             raise LogDirNotFound(f"{path} is not one of the data directories: {known}")
         return path in self._online
+
+    def check_outside(self, path: str) -> None:
+        """Raise InvalidArgument for a path in a configured directory, in use or not."""
+        real = self._fs.real_path(path)
+        for one in self.configured:
+            if is_inside(real, self._fs.real_path(one)):
+                raise InvalidArgument(f"{path} is in a data directory: name a place outside of it")
 
     def is_cordoned(self, path: str) -> bool:
         """Whether the directory gets no new partitions."""

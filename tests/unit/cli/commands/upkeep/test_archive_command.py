@@ -11,6 +11,7 @@ from tests.machinery.archives import give_up_locally
 
 import tidelog
 import tidelog.arrow
+from tidelog.errors import InvalidArgument
 from tidelog.testing import build_batch
 
 if TYPE_CHECKING:
@@ -110,6 +111,27 @@ def test_a_place_that_is_no_store_is_refused(cli: Cli, uri: str) -> None:
     outcome = cli.on("archive", "--to", uri)
 
     assert (outcome.code, "word" in outcome.err) == (2, False)
+
+
+@pytest.mark.parametrize("place", ["", "lake", "link/lake"])
+@pytest.mark.parametrize("snapshot", [(), ("--snapshot", "s")])
+def test_an_archive_lies_outside_of_its_directory(
+    cli: Cli, tmp_path: Path, place: str, snapshot: tuple[str, ...]
+) -> None:
+    """A broker takes whatever is in a data directory for a log, and may not start."""
+    with tidelog.open(cli.data) as logs:
+        logs.create_topic("t", config={"remote.storage.enable": "true"})
+    (tmp_path / "link").symlink_to(cli.data)
+    before = sorted(cli.data.iterdir())
+    uri = ((tmp_path if "link" in place else cli.data) / place).as_uri()
+
+    outcome = cli.on("archive", "--to", uri, *snapshot)
+
+    assert outcome.code == 2
+    assert "is in a data directory: name a place outside of it" in outcome.err
+    with pytest.raises(InvalidArgument, match="is in a data directory"):
+        tidelog.open(cli.data, tidelog_archive_uri=uri)
+    assert sorted(cli.data.iterdir()) == before
 
 
 def test_a_copy_of_the_directory_continues_only_if_told_to(
