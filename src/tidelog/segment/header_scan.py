@@ -20,6 +20,7 @@ from tidelog.records.batch import (
 )
 from tidelog.records.damage.neighbours import base_offset_at
 from tidelog.records.file_records import FileRecords
+from tidelog.segment.index_entries import OffsetPosition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,19 +85,36 @@ def find_batch(file: OpenFile, start: int, end: int, offset: int) -> BatchPositi
     return found
 
 
+def confirmed_position(file: OpenFile, entry: OffsetPosition, end: int) -> int:
+    """Return the position of an index entry if a batch there confirms it; else 0.
+
+    The offset of an entry is the last one of the batch there, or of an append that begins with it.
+    An entry that points too far would let what is before it be passed over.
+    """
+    with suppress(CorruptMessage):
+        for batch in read_headers(file, entry.position, min(entry.position + 1, end), end):
+            return entry.position if batch.base_offset <= entry.offset else 0
+    return 0
+
+
 def find_start(
-    file: OpenFile, start: int, end: int, offset: int, bounds: OffsetBounds
+    file: OpenFile, entry: OffsetPosition, end: int, offset: int, bounds: OffsetBounds
 ) -> WalkStart:
     """Return where a walk that checks its batches begins, to meet the one that holds ``offset``.
 
-    ``bounds`` are those of the segment, whose batches fill bytes ``[start, end)``. Only headers are
-    read, of the batches up to the one that reaches ``offset`` and of the next one. Where they are
-    not in order, or one has an old format, whose checksum covers its magic, the walk has to begin
-    in front: a bad header there must be met, and not taken for a gap.
+    It begins at an entry of the offset index at or before it, or at the first byte if no batch
+    there confirms the entry. ``bounds`` are those of the segment, which has ``end`` bytes. Only
+    headers are read, of the batches up to the one that reaches ``offset`` and of the next one.
+    Where they are not in order, or one has an old format, whose checksum covers its magic, the walk
+    has to begin in front: a bad header there must be met, and not taken for a gap.
     """
+    start, is_confirmed = entry.position, entry.position == 0
     known, position, stop = bounds, start, min(end, start + _SHORT_WALK_BYTES)
     with suppress(CorruptMessage):
         for batch in read_headers(file, start, stop, end):
+            is_confirmed = is_confirmed or batch.base_offset <= entry.offset
+            if not is_confirmed:
+                break
             in_order = known.hold(batch.base_offset, batch.last_offset)
             if batch.magic < MAGIC_V2 or not in_order:
                 break
@@ -108,8 +126,10 @@ def find_start(
                 return WalkStart(position, known, batch)
             known, position = known.after(batch.last_offset), behind
         else:
-            if position >= stop:
+            if is_confirmed and position >= stop:
                 return WalkStart(position, known)
+    if not is_confirmed:
+        return find_start(file, OffsetPosition(entry.offset, 0), end, offset, bounds)
     return WalkStart(start, bounds)
 
 

@@ -13,6 +13,7 @@ from tidelog.errors import InvalidArgument, SegmentOffsetOverflow, TidelogError
 from tidelog.kernels import rows
 from tidelog.records.batch import INT32_MAX, INT64_MAX
 from tidelog.segment import roll, segment_recovery
+from tidelog.segment.header_scan import confirmed_position
 from tidelog.segment.index_entries import TimestampOffset
 from tidelog.segment.indexing import IndexState, plan_entries, plan_one
 from tidelog.segment.segment_files import SegmentFiles
@@ -535,8 +536,8 @@ class LogSegment(SegmentReader):
 
     def _reload_largest(self) -> None:
         indexed = self.time_index.last_entry
-        position = self.offset_index.lookup(indexed.offset).position
-        later = largest_timestamp_after(self.view(), position)
+        view, entry = self.view(), self.offset_index.lookup(indexed.offset)
+        later = largest_timestamp_after(view, confirmed_position(view.file, entry, view.size_bytes))
         self._set_largest(later if later.timestamp > indexed.timestamp else indexed)
 
     def _append_last_time_entry(self) -> None:

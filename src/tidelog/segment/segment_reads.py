@@ -17,6 +17,7 @@ from tidelog.records.file_records import FileRecords, FileSlice
 from tidelog.segment.header_scan import (
     BatchPosition,
     WalkStart,
+    confirmed_position,
     find_batch,
     find_start,
     first_reaching,
@@ -163,7 +164,8 @@ class SegmentSearch(ABC):
 
     def position_before(self, offset: int) -> int:
         """Return a byte where a batch starts that is at or before the one of ``offset``."""
-        return self.offset_index.lookup(offset).position
+        file, size_bytes = self.extent()
+        return confirmed_position(file, self.offset_index.lookup(offset), size_bytes)
 
     def records_from(self, offset: int, bounds: OffsetBounds) -> FileRecords:
         """Return the batches from the one that holds ``offset``, or the next one, on.
@@ -184,8 +186,8 @@ class SegmentSearch(ABC):
         The search begins at an index entry before that of ``offset`` itself, since it is the batch
         before that shows a base offset to be right.
         """
-        start = self.offset_index.lookup(offset - 1).position
-        return find_start(file, start, size_bytes, offset, bounds)
+        entry = self.offset_index.lookup(offset - 1)
+        return find_start(file, entry, size_bytes, offset, bounds)
 
     def pieces_between(self, start: int, end: int, bounds: OffsetBounds) -> Iterator[Piece]:
         """Yield the batches that hold offsets of ``[start, end)``, checked."""
@@ -239,8 +241,10 @@ class SegmentSearch(ABC):
     def _pieces_around(self, offset: int, bounds: OffsetBounds | None) -> Iterator[Piece]:
         """Yield the batches from an index entry before that of ``offset`` on; first few of them."""
         file, size_bytes = self.extent()
-        nearest = self.offset_index.lookup(offset)
-        start = self.offset_index.lookup(nearest.offset - 1).position if nearest.position else 0
+        nearest, start = self.offset_index.lookup(offset), 0
+        if nearest.position:
+            entry = self.offset_index.lookup(nearest.offset - 1)
+            start = confirmed_position(file, entry, size_bytes)
         bounds = bounds or OffsetBounds(self.base_offset)
         records = FileRecords(file, start, size_bytes, bounds=bounds)
         yield from records.pieces(first_bytes=_NEAR_BYTES, check_crc=True)
@@ -286,7 +290,8 @@ class SegmentReader(SegmentSearch):
         below ``offset`` lie before it; else CorruptMessage, as what lies after it may be needed.
         """
         view = self.view()
-        start = view.offset_index.lookup(offset - 1).position
+        entry = view.offset_index.lookup(offset - 1)
+        start = confirmed_position(view.file, entry, view.size_bytes)
         bounds = OffsetBounds(view.base_offset)
         records = FileRecords(view.file, start, view.size_bytes, bounds=bounds)
         reached = view.base_offset
@@ -407,7 +412,8 @@ class SegmentReader(SegmentSearch):
 
 
 def _translate(view: SegmentView, offset: int, start_position: int = 0) -> BatchPosition | None:
-    start = max(view.offset_index.lookup(offset).position, start_position)
+    indexed = confirmed_position(view.file, view.offset_index.lookup(offset), view.size_bytes)
+    start = max(indexed, start_position)
     return find_batch(view.file, start, view.size_bytes, offset)
 
 

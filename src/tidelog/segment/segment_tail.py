@@ -12,6 +12,8 @@ from tidelog.codec.crc32c import crc32c
 from tidelog.records.batch import BATCH_HEADER, LOG_OVERHEAD
 from tidelog.records.damage.sound_offsets import OffsetBounds
 from tidelog.records.scan import CRC_COVERS_FROM
+from tidelog.segment.header_scan import confirmed_position
+from tidelog.segment.index_entries import OffsetPosition
 
 if TYPE_CHECKING:
     from tidelog.segment.segment_reads import SegmentView
@@ -35,22 +37,22 @@ def tail_end(view: SegmentView) -> int | None:
     if len(data) != size:
         return None
     last = _last_offset(data, view.base_offset)
-    if last is None or wrong_index(view, start, last + 1) is not None:
+    if last is None or wrong_index(view, last + 1) is not None:
         return None
     return last + 1
 
 
-def wrong_index(view: SegmentView, tail_start: int, end_offset: int) -> str | None:
+def wrong_index(view: SegmentView, end_offset: int) -> str | None:
     """Return the path of an index whose last entry points to nothing in a segment; None: neither.
 
-    ``tail_start`` is the first batch at or after the last offset entry, 0 if there is none, and
-    ``end_offset`` the offset after the last batch.
+    ``end_offset`` is the offset after the last batch.
     """
     offset_entry, time_entry = view.offset_index.last(), view.time_index.last()
     if offset_entry is not None:
         relative, position = offset_entry
-        is_inside = 0 <= relative < end_offset - view.base_offset
-        if not (is_inside and 0 <= position <= tail_start):
+        entry = OffsetPosition(view.base_offset + relative, position)
+        is_inside = 0 <= relative < end_offset - view.base_offset and position >= 0
+        if not is_inside or confirmed_position(view.file, entry, view.size_bytes) != position:
             return view.offset_index.path
     if time_entry is not None and not 0 <= time_entry[1] < end_offset - view.base_offset:
         return view.time_index.path

@@ -495,7 +495,7 @@ class LogLoader:
         Kafka relies on them: it lets the log end where the segment begins, if the last entry is
         beyond its records, and no append is in order after such an entry.
         """
-        path = wrong_index(active.view(), active.tail_start(), end_offset)
+        path = wrong_index(active.view(), end_offset)
         if path is not None:
             reason = "its last entry points to nothing in the segment"
             _log.warning("index-corrupt path=%s reason=%s", path, reason)

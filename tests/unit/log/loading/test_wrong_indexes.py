@@ -93,3 +93,28 @@ def test_a_rebuilt_index_is_as_it_was(suffix: str, change: Callable[[bytes], byt
     home.open(log_start_offset=BASE).close()
 
     assert before == {name: home.read(name) for name in home.files("index")}
+
+
+@pytest.mark.parametrize("position", [2, 3, 1000, 7, -1])
+@pytest.mark.parametrize("offset", range(COUNT))
+def test_an_entry_is_followed_only_if_a_batch_confirms_it(position: int, offset: int) -> None:
+    """A read begins at its offset whatever position its entry has, and so does a truncation.
+
+    Kafka passes over the records before that position, or fails.
+    """
+    home = home_of()
+    size = len(build_batch([(NOW_MS, b"key", b"0", ())]))
+    at = position * size if position in {2, 3} else position
+    damage(home, ".index", lambda data: struct.pack(">ii", 1, at) + data[8:])
+
+    with home.open(log_start_offset=BASE) as log:
+        log.update_high_watermark(BASE + COUNT)
+        found = next(log.records(BASE + offset))
+        by_time = log.fetch_offset_by_timestamp(NOW_MS + offset)
+        log.truncate_to(BASE + offset)
+        left = all_values(log)
+
+    assert (found.offset, found.value) == (BASE + offset, b"%d" % offset)
+    assert by_time is not None
+    assert by_time.offset == BASE + offset
+    assert left == [(BASE + number, b"%d" % number) for number in range(offset)]
