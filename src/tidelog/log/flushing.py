@@ -33,6 +33,18 @@ def flush_up_to(state: LogState, end_offset: int) -> None:
     _flush_up_to(state, end_offset, end_offset)
 
 
+def flush_closed(state: LogState, end_offset: int) -> None:
+    """Make the segments durable that end at or below ``end_offset``, and that they are closed.
+
+    If a power cut took the name of the segment that begins there, the one before it would be
+    appended to again.
+    """
+    flush_up_to(state, end_offset)
+    with state.context.guard.watch("flushing"):
+        state.check_open()
+        _flush_files(state, end_offset, end_offset + 1, with_indexes=False)
+
+
 def flush_records(state: LogState) -> None:
     """Make every record durable, and the names of segments, but no index.
 

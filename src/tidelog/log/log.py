@@ -532,6 +532,10 @@ class Log(ReadableLog):
         """Make the records below ``end_offset`` durable."""
         flushing.flush_up_to(self._state, end_offset)
 
+    def flush_closed(self, end_offset: int) -> None:
+        """Make the segments below one that begins at ``end_offset`` durable, and its name."""
+        flushing.flush_closed(self._state, end_offset)
+
     def truncate_to(self, offset: int) -> bool:
         """Drop all records from ``offset`` on; return whether there were any.
 

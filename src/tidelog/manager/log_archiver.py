@@ -208,6 +208,7 @@ class OpenLog:
         self.partition: Final = partition
         self.topic_id: Final = topic.topic_id
         self.config: Final = _settings_of(topic)
+        self._flushed: Sequence[ClosedSegment] = ()
 
     @property
     def directory(self) -> str:
@@ -242,13 +243,17 @@ class OpenLog:
     def closed_segments(self) -> Sequence[ClosedSegment]:
         """Return those below the last stable offset, and flush them.
 
-        A crash may lose what is not on the disk yet, and other records then get its offsets.
+        A crash may lose what is not on the disk yet, and other records then get its offsets; or
+        let the last closed segment grow, which the archive has as it is.
         """
         bases = self._log.segments.base_offsets
         stable = self._log.last_stable_offset
         closed = [ClosedSegment(*one) for one in pairwise(bases) if one[1] <= stable]
         if closed:
-            self._log.flush_up_to(closed[-1].end_offset)
+            is_known = closed == self._flushed  # still, other records may have the same offsets
+            flush = self._log.flush_up_to if is_known else self._log.flush_closed
+            flush(closed[-1].end_offset)
+            self._flushed = closed
         return closed
 
 

@@ -37,6 +37,7 @@ CHANGES: Final[dict[str, Callable[[Log], object]]] = {
     "delete_segments_below_start": lambda log: log.delete_segments_below_start(),
     "flush": lambda log: log.flush(),
     "flush_records": lambda log: log.flush_records(),
+    "flush_closed": lambda log: log.flush_closed(1),
     "flush_up_to": lambda log: log.flush_up_to(1),
     "maybe_assign_epoch": lambda log: log.maybe_assign_epoch(9, 2),
     "maybe_increment_high_watermark": lambda log: log.maybe_increment_high_watermark(
@@ -103,7 +104,7 @@ def test_every_method_that_changes_a_log_is_known_here() -> None:
 
     assert found - ENDS - HARMLESS == set(CHANGES)
     assert not methods(ReadableLog) & methods(Log)
-    assert len(CHANGES) == 31
+    assert len(CHANGES) == 32
 
 
 @pytest.mark.parametrize("name", CHANGES)

@@ -112,6 +112,30 @@ def planned(home: ManagerHome, manager: LogService) -> ShrunkLog:
     return plan_retention(lambda: directory.open("t", 0), config, home.clock)
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_what_is_archived_stays_closed_over_a_power_cut(store: Timed, seed: int) -> None:
+    """Though all was durable before the roll: the name of the segment after it is synced, too."""
+    home = ManagerHome(seed=seed)
+    manager = service(home)
+    manager.create_topic("t", config={**ARCHIVED, "internal.segment.bytes": "1000"})
+    append(manager, 2)
+    log = manager.partition("t", 0).log
+    log.flush()
+    while len(log.segments.base_offsets) == 1:
+        append(manager, 1)
+    base = active_base(manager)
+
+    archive(manager)
+    home.power_cut()
+    manager = service(home)
+
+    assert state_of(store, manager).end == active_base(manager) == base
+    append(manager, 4)
+    archive(manager)
+    assert metrics_of(manager, "FailedLogsCount") == 0
+    manager.close()
+
+
 def test_what_is_closed_is_archived_and_then_deleted_here(store: Timed) -> None:
     """The log begins in the archive; readers, and the next service, see all of it."""
     home = ManagerHome()
