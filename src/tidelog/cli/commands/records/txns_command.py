@@ -69,6 +69,8 @@ def run(args: Namespace) -> int:
     if args.topics[:1] == ["abort"] and is_abort:
         if args.up_to == LOG_END:
             raise InvalidArgument("--up-to is for the list of transactions")
+        if args.only_open:
+            raise InvalidArgument("--open is for the list of transactions")
         if args.partition is not None:
             raise InvalidArgument("txns abort takes TOPIC-PARTITION: leave -p out")
         from tidelog.cli.commands.records.txns_abort import run_abort

@@ -83,6 +83,8 @@ COMMAND: Final = Command(
 
 def run(args: Namespace) -> int:
     """Do one of the four; ``--throttle`` may stand alone, or with a move."""
+    if args.throttle is not None and (args.is_list or args.cancel):
+        raise InvalidArgument("--throttle is for a move, or alone: leave --list and --cancel out")
     if args.is_list:
         return _list(args)
     if args.cancel:

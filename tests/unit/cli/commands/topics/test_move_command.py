@@ -230,6 +230,8 @@ def test_a_limit_needs_a_service(cli: Cli) -> None:
     cli.on("create", "t")
 
     assert cli.on("move", "--throttle", "100").code == 2
+    assert cli.on("move", "t", "--throttle", "100", "--list").code == 2
+    assert cli.on("move", "t", "--throttle", "100", "--cancel").code == 2
     assert cli.on("move").code == 2
     assert cli.on("move", "t").code == 2
     assert cli.on("move", "--throttle", "0", "--to", "x", "t").code == 2
