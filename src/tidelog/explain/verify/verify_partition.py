@@ -155,8 +155,8 @@ def verify_partition(
                 return list(verifier.findings())
             except FileNotFoundError as gone:  # a writer has renamed or deleted a file
                 reason = str(gone)
-                if not files.exists(directory):
-                    break
+                if not files.exists(directory):  # another one may have its place in a moment
+                    raise UnknownTopicOrPartition(f"{directory} was deleted") from gone
         raise changing(directory, reason)
 
     try:
@@ -165,6 +165,8 @@ def verify_partition(
             lambda finding: finding.severity is Severity.DAMAGE,
             lambda: _state(files, directory),
         )
+    except UnknownTopicOrPartition:
+        raise
     except (TidelogError, OSError) as error:
         if is_gone(fs, directory):
             raise UnknownTopicOrPartition(f"{directory} was deleted") from error
