@@ -176,6 +176,7 @@ class TimeIndexCheck(_IndexCheck):
         is_falling = np.concatenate(([False], steps))[: len(self._offsets)]
         for is_bad, what in (
             (is_falling & ~is_beyond, "does not come after the entry before it"),
+            (self._offsets < self._place.base_offset, "names an offset below the segment's first"),
             (self._is_late & ~is_falling, "has later timestamps before its offset"),
             (self._is_early & ~is_falling, "has a timestamp that no batch up to its offset has"),
         ):

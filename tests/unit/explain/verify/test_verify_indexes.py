@@ -114,6 +114,7 @@ def test_right_time_entries_are_no_finding(entries: list[tuple[int, int]]) -> No
         ([(35, 3), (40, 7)], "that no batch up to its offset has"),
         ([(30, 3), (30, 7)], "does not come after"),
         ([(40, 8)], "after the records"),
+        ([(40, -2)], "below the segment's first"),
         ([(30, 3)], "lookups miss them"),
         ([], "lookups miss them"),
     ],
