@@ -106,7 +106,7 @@ class _Line:
             self._take(word)
 
     def _begin(self, parser: CommandParser) -> None:
-        """Take the next words for those of a command, or of one of its jobs."""
+        """Expect the arguments of a command, or of one of its jobs, in the next words."""
         self._parser = parser
         self._plain: list[str] = []
         self._arguments = [one for one in parser.actions if not one.option_strings]

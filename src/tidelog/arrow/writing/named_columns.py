@@ -25,8 +25,8 @@ def with_named_columns(
     Args:
         rows: a table with any columns.
         key: the name of the column that becomes the key; None: records have none.
-        timestamp: the name of the column that becomes the time; None: that of the write. If both
-            are None, the rows are returned as they are.
+        timestamp: the name of the column that becomes the record's timestamp; None: the time of
+            the write. If both are None, the rows are returned as they are.
 
     Raises:
         InvalidArgument: there is no such column, or more than one; or no other.

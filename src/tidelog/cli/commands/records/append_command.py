@@ -167,9 +167,9 @@ def _append_all(
 class _Outcome:
     """The result of an append; leaving its ``with`` prints it.
 
-    That is to happen after the logs are closed: closing may append what the writer still holds
-    after an error. ``lines`` counts those of the input that were looked at, the last one included,
-    and ``blank`` those among JSON that were skipped.
+    Leave it after the logs are closed: closing may append what the writer still holds after an
+    error. ``lines`` counts the input lines that were looked at, including the last one, and
+    ``blank`` the blank lines among JSON, which are skipped.
     """
 
     def __init__(self, args: Namespace) -> None:
