@@ -82,7 +82,7 @@ class GroupMember(OfOneProcess, Told):
         self.partitions: Final = None if partitions is None else frozenset(partitions)
         self._start = start
         self._next: dict[TopicPartition, int] = {}
-        self._epochs: dict[TopicPartition, int] = {}
+        self._epochs: dict[TopicPartition, int | None] = {}
         self._lost: dict[TopicPartition, DataLoss] = {}
         """Committed positions below which the log has other records than the group has read."""
         self._before: dict[TopicPartition, CommittedAt | None] = {}
@@ -134,23 +134,47 @@ class GroupMember(OfOneProcess, Told):
             self._next[key] = self._reset(key, error)
             records = self._records(key)
             first = next(records, None)
+        if first is not None and self._is_lost(key, first):
+            self._continue_with_others(key)
+            records = self._records(key)
+            first = next(records, None)
         if first is not None:
             yield first
             yield from itertools.islice(records, ROUND_RECORDS - 1)
 
     def _consume(self, key: TopicPartition, record: Record, jumps: int) -> ConsumedRecord | None:
-        """Move the position after a record; None if it was set since there were ``jumps``."""
+        """Move the position after a record; None if it was set since there were ``jumps``.
+
+        None, too, if the log has other records below the position by now.
+        """
         if self._jumps != jumps:
             return None
         self._check_open()
+        if record.leader_epoch != self._epochs.get(key):
+            if self._is_lost(key, record):
+                return None
+            self._epochs[key] = self._epoch_of(key, record)
         self._next[key] = record.offset + 1
-        self._epochs[key] = -1 if record.leader_epoch is None else record.leader_epoch
         return consumed(*key, record)
+
+    def _is_lost(self, key: TopicPartition, record: Record) -> bool:
+        """Return whether another epoch than the position's begins below it, not at the record."""
+        if record.leader_epoch != self._epochs.get(key):
+            self._check_epoch(key, self._next[key], self._epochs.get(key))
+        return key in self._lost
+
+    def _epoch_of(self, key: TopicPartition, record: Record) -> int | None:
+        if record.leader_epoch is None:
+            return None
+        # No checksum covers the epoch of a batch: a position with a damaged one would be taken for
+        # one in another log, and what lies below be read again. So the log's own epochs count.
+        known = lineage(self._source.epochs(key), record.offset + 1)
+        return known[-1][0] if known else record.leader_epoch
 
     def _move(self, key: TopicPartition, offset: int) -> None:
         """Move the position to an offset, below which there are records that were read."""
         known = lineage(self._source.epochs(key), offset)
-        self._next[key], self._epochs[key] = offset, known[-1][0] if known else -1
+        self._next[key], self._epochs[key] = offset, known[-1][0] if known else None
 
     def _end_of(self, key: TopicPartition) -> int:
         self._checked_topic(key.topic)
@@ -195,12 +219,11 @@ class GroupMember(OfOneProcess, Told):
         self._move(key, error.start_offset)
         del self._lost[key]
 
-    def _check_epoch(self, key: TopicPartition, position: Position) -> None:
-        """Take note of a committed position that is one in another log by now."""
-        if position.leader_epoch < 0 or position.offset <= 0:
+    def _check_epoch(self, key: TopicPartition, offset: int, leader_epoch: int | None) -> None:
+        """Take note of a position that is one in another log by now."""
+        if leader_epoch is None or leader_epoch < 0 or offset <= 0:
             return
-        offset = position.offset
-        known = ((position.leader_epoch, offset - 1),)
+        known = ((leader_epoch, offset - 1),)
         at = parting(known, offset, self._source.epochs(key))
         if at is not None:
             end = self._source.bounds(key)[1]
@@ -235,7 +258,7 @@ class GroupMember(OfOneProcess, Told):
         self._settle(key)
         self._within.pop(key, None)
         self._lost.pop(key, None)
-        self._next[key], self._epochs[key] = offset, -1
+        self._next[key], self._epochs[key] = offset, None
         self._jumps += 1
 
     def _rewind(self) -> None:
@@ -262,10 +285,11 @@ class GroupMember(OfOneProcess, Told):
             return
         for topic in {key.topic for key in moved}:
             self._checked_topic(topic)
-        positions = {
-            key: Position(offset, self._epochs.get(key, -1), "", now_ms, self._topic_ids[key.topic])
-            for key, offset in moved.items()
-        }
+        positions = {}
+        for key, offset in moved.items():
+            epoch = self._epochs.get(key)
+            known = -1 if epoch is None else epoch
+            positions[key] = Position(offset, known, "", now_ms, self._topic_ids[key.topic])
         before = {key: self._before.get(key) for key in moved}
         if within is not None:
             within.add_positions(self.group, positions, before)
@@ -318,8 +342,9 @@ class GroupMember(OfOneProcess, Told):
         for key in new:
             offset = self._taken_up.get(key)
             if key in committed:
-                offset = committed[key].position.offset
-                self._check_epoch(key, committed[key].position)
+                position = committed[key].position
+                offset = position.offset
+                self._check_epoch(key, offset, position.leader_epoch)
             self._before[key] = None if key not in committed else committed[key].at
             if offset is None:
                 start, end = self._source.bounds(key)

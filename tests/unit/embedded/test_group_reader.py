@@ -258,6 +258,25 @@ def test_a_group_reads_what_takes_the_place_of_records_that_were_lost(
             assert values(reader) == ["last"]
 
 
+def test_a_reader_sees_that_the_log_below_it_was_cut_while_it_reads(tmp_path: Path) -> None:
+    """Others have the offsets of records that it read: it goes back to the first of them."""
+    with tidelog.open(tmp_path) as logs:
+        filled(logs, *(f"old {number}" for number in range(6)))
+        sure = logs.reader("t", group="sure", partitions=[0], start="none")
+        with logs.reader("t", group="g") as reader:
+            assert [len(values(each)) for each in (sure, reader)] == [6, 6]
+            logs.partition("t", 0).log.truncate_to(4)
+            logs.partition("t", 0).lead(5)
+            new = [f"new {number}" for number in range(4)]
+            filled(logs, *new)
+
+            assert values(reader) == new
+            reader.commit()
+        assert logs.group_positions()["g"][GROUPED].offset == 8
+        with pytest.raises(DataLoss, match=r"t-0 has no offsets \[4, 6\)"):
+            values(sure)
+
+
 def test_a_position_behind_a_marker_of_a_new_epoch_is_in_the_log(tmp_path: Path) -> None:
     """The marker is not yielded, and the position says the epoch of what lies below it."""
     with tidelog.open(tmp_path) as logs:
