@@ -96,6 +96,11 @@ class CompactionFacts(Told):
         return self.is_compacted and not self.to_clean.offsets.is_empty
 
     @property
+    def limited_by(self) -> str:
+        """What keeps the records from ``end_offset`` on from being cleaned."""
+        return self.to_clean.held_by if self.is_whole else "the offset map, which was full"
+
+    @property
     def freed_bytes(self) -> int:
         """Bytes that are dropped."""
         return 0 if self.stats is None else self.stats.bytes_read - self.stats.bytes_written

@@ -292,10 +292,10 @@ def txn_option(text: str) -> Part:
     return argument("--txn", metavar="ID", help=text)
 
 
-def encoding_option(text: str) -> Part:
+def encoding_option(text: str, default: str | None = "utf8") -> Part:
     """Return ``--encoding``."""
     return argument(
-        "--encoding", choices=("utf8", "base64", "hex", "json"), default="utf8", help=text
+        "--encoding", choices=("utf8", "base64", "hex", "json"), default=default, help=text
     )
 
 

@@ -47,6 +47,7 @@ from tidelog.explain.listed_partition import ListedPartition
 from tidelog.explain.log_transactions import ShownTransactions
 from tidelog.explain.offset_at import OffsetAt
 from tidelog.explain.pictures.log_picture import LogPicture
+from tidelog.explain.plans.kept_records import StaysAs
 from tidelog.explain.staged_transactions import StagedTransaction
 from tidelog.explain.verify.checked import Checked
 from tidelog.explain.verify.findings import Finding
@@ -170,7 +171,7 @@ _COMPACTION_COUNTS: Final = {
     "missing": MISSING,
 }
 _DROPPED: Final = line(
-    "One record that would be dropped, or one batch without records; with `--records`.",
+    "One record that would be dropped, or one batch without records.",
     {
         **PLACE,
         "offset": integer("Its offset; of a batch, the first one."),
@@ -179,6 +180,19 @@ _DROPPED: Final = line(
             integer("Last offset of its key in what would be cleaned; null: another cause.")
         ),
         "key": nullable(string("Its key; null also of a marker or a batch.")),
+    },
+    {"keyEncoding": MARKS["keyEncoding"]},
+)
+_STAYING: Final = line(
+    "One record with the key of `--key` that would stay.",
+    {
+        **PLACE,
+        "offset": integer("Its offset."),
+        "staysAs": string("Why it stays.", *(reason.value for reason in StaysAs)),
+        "until": nullable(
+            integer("Time in ms from which on a cleaning drops the tombstone; null: unknown.")
+        ),
+        "key": nullable(string("Its key.")),
     },
     {"keyEncoding": MARKS["keyEncoding"]},
 )
@@ -502,8 +516,9 @@ _OUTPUTS: Final = {
     "plan compaction": _output(
         COMPACTION,
         _DROPPED,
+        _STAYING,
         counts(**_COMPACTION_COUNTS),
-        text="A line a partition; with `--records`, lines of records that are dropped follow it.",
+        text="A line a partition; with `--records` or `--key`, lines of records follow it.",
     ),
     "run": _output(
         line(

@@ -15,6 +15,7 @@ from tidelog.cli.options import (
     SETTINGS,
     Command,
     argument,
+    encoding_option,
 )
 from tidelog.cli.terminal import print_message
 from tidelog.codec.shown_rows import as_json
@@ -50,6 +51,13 @@ COMMAND: Final = Command(
             help="compaction: also each record that would be dropped, and why: the offset of the"
             " record that supersedes it, or another cause",
         ),
+        argument(
+            "--key",
+            metavar="KEY",
+            help="compaction: also each record with this key, whether it would be dropped or stay,"
+            " and why",
+        ),
+        encoding_option("how the KEY of --key is written (default utf8)", None),
         *LOGS,
         FULL,
         NOW,
@@ -67,8 +75,13 @@ def run(args: Namespace) -> int:
     is_part = args.topics or args.partition is not None
     if args.disk_percent is not None and (args.operation != "retention" or is_part):
         raise InvalidArgument("--disk-percent is for plan retention of a whole data directory")
-    if args.records and args.operation != "compaction":
-        raise InvalidArgument("--records is for plan compaction")
+    for option in ("records", "key"):
+        if getattr(args, option) not in {None, False} and args.operation != "compaction":
+            raise InvalidArgument(f"--{option} is for plan compaction")
+    if args.records and args.key is not None:
+        raise InvalidArgument("--records names the records of all keys, --key those of one")
+    if args.encoding is not None and args.key is None:
+        raise InvalidArgument("--encoding says how the KEY of --key is written")
     if args.operation == "recovery":
         args.dry_run = args.keep = True
         return recover_command.run(args)

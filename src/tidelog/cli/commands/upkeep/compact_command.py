@@ -75,17 +75,20 @@ def print_plan(args: Namespace) -> int:
     Returns 1 if a partition of the catalogue is missing.
     """
     from tidelog.cli.commands.upkeep.dropped_lines import DroppedLines
+    from tidelog.cli.commands.upkeep.key_fates import KeyFates
     from tidelog.cli.partition_choice import chosen_by
 
     chosen = chosen_by(args)
     has_loss = chosen.report_missing(args.command)
     printer = CompactionPrinter(args, "would drop")
-    dropped = DroppedLines(args) if args.records else None
-    with dropped or nullcontext(), showing("planning to clean") as show:
-        for facts in _planned(args, chosen, show, dropped):
+    lines = None
+    if args.records or args.key is not None:
+        lines = DroppedLines(args) if args.key is None else KeyFates(args)
+    with lines or nullcontext(), showing("planning to clean") as show:
+        for facts in _planned(args, chosen, show, lines):
             printer.print(as_json(facts))
-            if dropped is not None and facts.is_compacted:
-                dropped.print()
+            if lines is not None and facts.is_compacted:
+                lines.print()
     printer.print_total(len(chosen.missing))
     return int(has_loss)
 
@@ -140,11 +143,11 @@ def _planned(
     args: Namespace,
     chosen: ChosenPartitions,
     show: Callable[[CompactionProgress], None],
-    dropped: DroppedLines | None,
+    lines: DroppedLines | None,
 ) -> Iterator[CompactionFacts]:
     """Yield what would be done to each log; ``show`` is called as it is found out.
 
-    ``dropped``, if given, has then the lines about the records of that log.
+    ``lines``, if given, has then those about the records of that log.
     """
     from tidelog.cli.operations import plan_terms
     from tidelog.explain.plans.txn_index_check import unmatched_txn_indexes
@@ -154,12 +157,14 @@ def _planned(
     compaction = compaction_to_plan(terms.clock, on_progress=show)
 
     def plan(place: Place) -> tuple[CompactionFacts, list[str]]:
-        begin = {} if dropped is None else {"on_answer": partial(dropped.begin, place.key)}
+        begin = {} if lines is None else {"on_answer": partial(lines.begin, place.key)}
         opened = partial(chosen.open, place)
         facts = terms.compaction_of(place.key, opened, compaction, **begin)
         if not facts.is_compacted:
             return facts, []
         with chosen.open(place) as log:
+            if lines is not None:
+                lines.complete(log, facts)
             return facts, unmatched_txn_indexes(log, terms.recovery_point(place.key) or 0)
 
     for place, (facts, unmatched) in chosen.look(args.command, plan):

@@ -16,10 +16,12 @@ from tidelog.records.json.json_record import Encoding, bytes_as_text
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Self
 
+    from tidelog.cleaner.compaction_facts import CompactionFacts
     from tidelog.cleaner.rewriting.filter_result import DroppedRecords, ExplainedDrop
+    from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.segment.filenames import TopicPartition
 
 _MEMORY_BYTES: Final = 1 << 20
@@ -30,7 +32,7 @@ class DroppedLines:
     """Keeps the lines about one log until they are printed; closed by the end of a ``with``."""
 
     def __init__(self, args: Namespace) -> None:
-        self._write = _json_line if args.json else _text_line
+        self._line_of_drop = _json_line if args.json else _text_line
         self._file = SpooledTemporaryFile(  # noqa: SIM115 - closed by ``__exit__``
             _MEMORY_BYTES, "w+", encoding="utf-8", newline="\n"
         )
@@ -46,10 +48,18 @@ class DroppedLines:
         self._file.seek(0)
         self._file.truncate()
 
-        def add(dropped: DroppedRecords) -> None:
-            self._file.writelines(self._write(key, one) for one in dropped.explained())
+        return lambda dropped: self.add(key, dropped.explained())
 
-        return add
+    def add(self, key: TopicPartition, dropped: Iterable[ExplainedDrop]) -> None:
+        """Add lines about dropped records of a log."""
+        self.write(self._line_of_drop(key, one) for one in dropped)
+
+    def write(self, lines: Iterable[str]) -> None:
+        """Add lines."""
+        self._file.writelines(lines)
+
+    def complete(self, log: ReadOnlyLog, facts: CompactionFacts) -> None:
+        """Add what is known once the plan is complete: of the records that stay, nothing."""
 
     def print(self) -> None:
         """Print the lines, which ``begin`` forgets later."""
@@ -58,17 +68,21 @@ class DroppedLines:
 
 
 def _json_line(place: TopicPartition, dropped: ExplainedDrop) -> str:
-    key, encoding = bytes_as_text(dropped.key, Encoding.UTF8)
     row: dict[str, Any] = {
         **place._asdict(),
         "offset": dropped.offset,
         "cause": dropped.cause.value,
         "supersededBy": dropped.superseded_by,
-        "key": key,
+        **json_key(dropped.key),
     }
-    if encoding is not Encoding.UTF8:
-        row["keyEncoding"] = str(encoding)
     return json.dumps(row) + "\n"
+
+
+def json_key(key: bytes | None) -> dict[str, str | None]:
+    """Return the fields of a row that say a key."""
+    text, encoding = bytes_as_text(key, Encoding.UTF8)
+    marks = {} if encoding is Encoding.UTF8 else {"keyEncoding": str(encoding)}
+    return {"key": text, **marks}
 
 
 def _text_line(_: TopicPartition, dropped: ExplainedDrop) -> str:

@@ -320,6 +320,65 @@ def test_a_plan_names_each_record_and_what_supersedes_it(dirty: Cli, validated: 
     validated("plan compaction", outcome.lines)
 
 
+def test_a_plan_says_of_each_record_of_a_key_what_becomes_of_it(
+    dirty: Cli, validated: Validated
+) -> None:
+    """Dropped, the last one, a tombstone, or not cleaned yet; by text and as JSON."""
+    for key, value in (("a", "3"), ("d", "1")):
+        line = json.dumps({"key": key, "value": value, "timestamp": 1_700_000_000_000})
+        dirty.on("append", "t", "--format", "json", stdin=line + "\n")
+
+    text = dirty.on("plan", "compaction", "--key", "a").out.splitlines()
+    tombstone = dirty.on("plan", "compaction", "--key", "b").out.splitlines()[1:-1]
+    newest = dirty.on("plan", "compaction", "--key", "ZA==", "--encoding", "base64").out
+    outcome = dirty.on("plan", "compaction", "--key", "a", "--json")
+
+    assert text[1:-1] == [
+        "  offset 0: superseded by offset 5, key a",
+        "  offset 2: superseded by offset 5, key a",
+        "  offset 5: stays: the last record below 6 that has the key",
+    ]
+    assert tombstone == [
+        "  offset 1: superseded by offset 3, key b",
+        "  offset 3: stays: a tombstone, kept for delete.retention.ms after it is first cleaned",
+    ]
+    limit = "not cleaned yet: the cleaning ends at 6, limited by active segment"
+    assert newest.splitlines()[1:-1] == [f"  offset 6: stays: {limit}"]
+    assert [row.get("staysAs") for row in outcome.rows[1:]] == [None, None, "last of its key"]
+    validated("plan compaction", outcome.lines)
+
+
+def test_a_plan_says_until_when_a_tombstone_stays(dirty: Cli) -> None:
+    """Once it was cleaned, its batch has a time, after which it is dropped."""
+    dirty.on("compact", "--now", 1_800_000_000_000)
+
+    text = dirty.on("plan", "compaction", "--key", "b").out.splitlines()
+    row = dirty.on("plan", "compaction", "--key", "b", "--json").rows[1]
+
+    when = "2027-01-15 08:00:01 UTC"
+    assert text[1:-1] == [f"  offset 3: stays: a tombstone, which a cleaning after {when} drops"]
+    assert (row["staysAs"], row["until"]) == ("tombstone", 1_800_000_001_000)
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("retention", "--key", "a"), "--key is for plan compaction"),
+        (("compaction", "--key", "a", "--records"), "--key those of one"),
+        (("compaction", "--encoding", "hex"), "--encoding says how the KEY"),
+        (("compaction", "--key", "zz", "--encoding", "hex"), "not valid hex"),
+    ],
+)
+def test_a_plan_refuses_options_that_say_nothing(
+    dirty: Cli, words: tuple[str, ...], reason: str
+) -> None:
+    """They would be ignored."""
+    outcome = dirty.on("plan", *words)
+
+    assert outcome.code == 2
+    assert reason in outcome.err
+
+
 def test_an_expired_tombstone_is_superseded_by_nothing(dirty: Cli) -> None:
     """Its cause is the time that has passed since it was first cleaned."""
     dirty.on("compact", "--now", 10**13)
