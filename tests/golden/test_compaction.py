@@ -151,24 +151,31 @@ def test_the_first_cleaning_gives_kafkas_files(topic: Topic, tmp_path: Path) -> 
         assert content == (directory / name).read_bytes(), name
 
 
-def test_a_plan_names_the_records_that_kafka_dropped(
-    topic: Topic, capsys: pytest.CaptureFixture[str], validated: Validated
-) -> None:
-    """No others; each that a later record supersedes names one that Kafka retained, of its key."""
-    before, after = topic.at["before"], topic.at["after"]
-    now_ms = topic.cleaned_at("before", "after")
+def planned(topic: Topic) -> list[str]:
+    """Return the words for a plan of what Kafka has cleaned."""
+    before = topic.at["before"]
     settings = [
         "cleanup.policy=compact",
         f"delete.retention.ms={before.config.delete_retention_ms}",
     ]
     options = [word for setting in settings for word in ("-o", setting)]
-    where = [str(before.directory), "--now", str(now_ms), *options]
-    there, kept = (
-        {record.offset: record.key for _, records, _ in at for record in records}
-        for at in (listed(step.directory, below=1 << 62) for step in (before, after))
-    )
+    return [str(before.directory), "--now", str(topic.cleaned_at("before", "after")), *options]
 
-    code = main(["plan", "compaction", "--records", "--json", *where])
+
+def keys_before_and_after(topic: Topic) -> Iterator[dict[int, bytes | None]]:
+    """Yield the key of each record by its offset, before the cleaning and after it."""
+    for step in (topic.at["before"], topic.at["after"]):
+        listing = listed(step.directory, below=1 << 62)
+        yield {record.offset: record.key for _, records, _ in listing for record in records}
+
+
+def test_a_plan_names_the_records_that_kafka_dropped(
+    topic: Topic, capsys: pytest.CaptureFixture[str], validated: Validated
+) -> None:
+    """No others; each that a later record supersedes names one that Kafka retained, of its key."""
+    there, kept = keys_before_and_after(topic)
+
+    code = main(["plan", "compaction", "--records", "--json", *planned(topic)])
 
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     _, *rows, _ = lines
@@ -181,6 +188,22 @@ def test_a_plan_names_the_records_that_kafka_dropped(
             assert there[row["offset"]] == kept[row["supersededBy"]]
             assert row["offset"] < row["supersededBy"]
     validated("plan compaction", lines)
+
+
+def test_a_plan_says_what_kafka_did_with_each_record_of_a_key(
+    topic: Topic, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those that it dropped and those that it kept, and no others; of some keys."""
+    there, kept = keys_before_and_after(topic)
+    for key in sorted({key for key in there.values() if key is not None})[::40]:
+        words = ["--key", key.hex(), "--encoding", "hex", "--json"]
+        assert main(["plan", "compaction", *words, *planned(topic)]) == 0
+
+        rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()][1:-1]
+        stay = {row["offset"]: row["staysAs"] for row in rows if "staysAs" in row}
+        of_key = [{at for at, one in found.items() if one == key} for found in (there, kept)]
+        assert {row["offset"] for row in rows} == of_key[0]
+        assert set(stay) == of_key[1]
 
 
 @pytest.mark.parametrize("name", ["old-v0-gzip", "old-v0-none", "old-v1-lz4", "old-v1-none"])
