@@ -98,13 +98,13 @@ def cleanable_limit(
     """
     active = log.segments.active.base_offset
     limits = [
-        CleanableLimit(active, "active segment"),
-        CleanableLimit(log.last_stable_offset, "open transaction"),
+        CleanableLimit(active, "the active segment"),
+        CleanableLimit(log.last_stable_offset, "an open transaction"),
     ]
     if log.last_stable_offset >= log.high_watermark:
-        limits[1] = CleanableLimit(log.last_stable_offset, "high watermark")
+        limits[1] = CleanableLimit(log.last_stable_offset, "the high watermark")
     if log.pinned_from is not None:
-        limits.append(CleanableLimit(log.pinned_from, "transaction that is being applied"))
+        limits.append(CleanableLimit(log.pinned_from, "a transaction that is being applied"))
     lag_ms = (config or log.config).min_compaction_lag_ms
     if lag_ms > 0:
         limits += [

@@ -43,7 +43,7 @@ def test_without_a_checkpoint_all_is_dirty() -> None:
 
         assert found.offsets == (0, 3)
         assert (found.clean_bytes, found.cleanable_bytes) == (0, log.size_bytes)
-        assert (found.dirty_ratio, found.held_by) == (1.0, "active segment")
+        assert (found.dirty_ratio, found.held_by) == (1.0, "the active segment")
 
 
 def test_the_ratio_is_dirty_bytes_by_all_that_count() -> None:
@@ -92,7 +92,7 @@ def test_a_lag_shorter_than_all_ages_holds_nothing() -> None:
         rolled(home, log, 2)
         home.clock.advance(HOUR_MS + 1)
 
-        assert cleanable_limit(log, 0, home.clock.now_ms()) == (2, "active segment")
+        assert cleanable_limit(log, 0, home.clock.now_ms()) == (2, "the active segment")
 
 
 @pytest.mark.parametrize(("lag_ms", "limit"), [(0, 1), (1, 0)])
@@ -118,7 +118,7 @@ def test_a_segment_that_holds_the_limit_is_left_out_whole() -> None:
         found = examine(log, None, home.clock.now_ms())
 
         assert found.offsets == (0, 2)
-        assert found.held_by == "high watermark"
+        assert found.held_by == "the high watermark"
 
 
 def test_a_checkpoint_outside_of_the_log_is_reset() -> None:

@@ -178,7 +178,7 @@ def test_an_open_transaction_is_not_cleaned() -> None:
         found = examine(log, None, home.clock.now_ms())
 
         assert found.offsets == (0, 1)
-        assert found.held_by == "open transaction"
+        assert found.held_by == "an open transaction"
 
 
 def test_the_last_batch_of_a_producer_keeps_its_header() -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tidelog.cli.partition_choice import ChosenPartitions, Place
     from tidelog.manager.log_manager import LogManager
 
-_ACTIVE_SEGMENT: Final = "active segment"
+_ACTIVE_SEGMENT: Final = "the active segment"
 """What ``heldBy`` of a log says where nothing but its newest segment keeps records dirty."""
 
 
@@ -195,7 +195,7 @@ def _as_text(row: Mapping[str, Any], verb: str) -> str:
         # What is clean or cleanable lies before the active segment.
         size = row["sizeBytes"] - row["cleanBytes"] - row["cleanableBytes"]
         return (
-            f"{text} the active segment ({format_bytes(size)}), which is never cleaned: an append"
+            f"{text} {row['heldBy']} ({format_bytes(size)}), which is never cleaned: an append"
             " begins the next one once segment.bytes or segment.ms is reached (tidelog alter"
             f" {row['topic']} -o segment.ms=1: with the next record; --unset segment.ms afterwards)"
         )

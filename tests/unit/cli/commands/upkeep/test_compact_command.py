@@ -80,7 +80,7 @@ def test_a_plan_prints_what_would_be_dropped_and_keeps_it(dirty: Cli) -> None:
     row = outcome.rows[0]
     assert outcome.code == 0
     assert row["dropped"] == {"superseded": 2}
-    assert (row["dirtyRatio"], row["heldBy"]) == (1.0, "active segment")
+    assert (row["dirtyRatio"], row["heldBy"]) == (1.0, "the active segment")
     assert 0 < row["trueDirtyRatio"] < 1
     assert row["oldestTombstone"] == 1_700_000_000_000
     assert (row["recordsRead"], row["recordsKept"]) == (4, 2)
@@ -342,7 +342,7 @@ def test_a_plan_says_of_each_record_of_a_key_what_becomes_of_it(
         "  offset 1: superseded by offset 3, key b",
         "  offset 3: stays: a tombstone, kept for delete.retention.ms after it is first cleaned",
     ]
-    limit = "not cleaned yet: the cleaning ends at 6, limited by active segment"
+    limit = "not cleaned yet: the cleaning ends at 6, limited by the active segment"
     assert newest.splitlines()[1:-1] == [f"  offset 6: stays: {limit}"]
     assert [row.get("staysAs") for row in outcome.rows[1:]] == [None, None, "last of its key"]
     validated("plan compaction", outcome.lines)
