@@ -149,13 +149,13 @@ class LogLoader:
 
     def _load(self) -> LoadedLog:
         self._complete_swaps()
-        self._retry_on_overflow(self._load_segment_files)
         if is_delete_directory(self._context.name):
+            self._retry_on_overflow(self._load_segment_files)
             if not self._segments.all:
                 self._segments.add(self._context.open_segment(0))
             next_offset = recovery_point = 0
         else:
-            recovery_point, next_offset = self._retry_on_overflow(self._recover_log)
+            recovery_point, next_offset = self._retry_on_overflow(self._load_and_recover)
             self._segments.active.become_active()
         offsets = self._settle(next_offset, recovery_point)
         return LoadedLog(self._segments, offsets, self._recovery.contradiction)
@@ -326,10 +326,17 @@ class LogLoader:
         stale = [old.base_offset for old in replaced]
         delete_snapshots(self._context, self._producers.snapshots, stale)
 
+    def _load_and_recover(self) -> tuple[int, int]:
+        # Parts of a segment that recovery has split are opened as any other, so that those below
+        # the recovery point get the indexes that they lack.
+        self._load_segment_files()
+        return self._recover_log()
+
     def _load_segment_files(self) -> None:
         for segment in self._segments:
             segment.close()
         self._segments.clear()
+        self._without_index.clear()
         self._found_bytes = 0
         names = sorted(self._list())
         found = _segment_files(names)
