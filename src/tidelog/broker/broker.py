@@ -149,6 +149,7 @@ class Broker:
             self._verification,
             groups=self._coordinator,
             offsets=self._offsets,
+            positions=self._positions,
             appends=self._appends,
             flushes=self._flushes,
         )

@@ -91,6 +91,9 @@ class GroupMember(OfOneProcess, Told):
         """Positions that were given to a transaction, and are committed if that is."""
         self._taken_up: dict[TopicPartition, int] = {}
         self._has_begun = False
+        self._put_off: dict[TopicPartition, bool] = {}
+        """Partitions that are taken up once it is decided where the group is, each with whether it
+        was there when this began."""
         self._topic_ids: dict[str, UUID] = {}
         self._jumps = 0
         self._is_open = True
@@ -337,9 +340,12 @@ class GroupMember(OfOneProcess, Told):
         new = [key for key in wanted if key not in self._next]
         if not new:
             return
-        committed = self._source.committed(self.group)
         is_first, self._has_begun = not self._has_begun, True
+        # Before the positions: of a transaction that ends in between, they are those that it set.
+        new = self._decided(new, is_first=is_first)
+        committed = self._source.committed(self.group) if new else {}
         for key in new:
+            was_there = self._put_off.pop(key, is_first)
             offset = self._taken_up.get(key)
             if key in committed:
                 position = committed[key].position
@@ -348,8 +354,23 @@ class GroupMember(OfOneProcess, Told):
             self._before[key] = None if key not in committed else committed[key].at
             if offset is None:
                 start, end = self._source.bounds(key)
-                offset = self._first_of(start, end) if is_first else start
+                offset = self._first_of(start, end) if was_there else start
             self._next[key] = self._taken_up[key] = offset
+
+    def _decided(self, keys: list[TopicPartition], *, is_first: bool) -> list[TopicPartition]:
+        """Return the partitions without those of which a transaction sets the group's position.
+
+        It has processed the records that the group would read next, and may be committed.
+        """
+        undecided = self._source.undecided(self.group).intersection(keys)
+        for key in sorted(undecided):
+            if key not in self._put_off:
+                self._put_off[key] = is_first
+                text = (
+                    "position-undecided log=%s group=%s reason=a transaction that sets it is open"
+                )
+                _log.warning(text, key, self.group)
+        return [key for key in keys if key not in undecided]
 
     def _check_open(self) -> None:
         if not self._is_open:

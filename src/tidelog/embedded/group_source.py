@@ -38,6 +38,7 @@ class OwnLogs:
         self.join: Final = groups.join
         self.leave: Final = groups.leave
         self.committed: Final = groups.committed
+        self.undecided: Final = groups.undecided
 
     def _log(self, key: TopicPartition) -> Log:
         return self._manager.partition(*key).log

@@ -29,6 +29,7 @@ from tidelog.readonly.group_positions import OFFSETS_TOPIC, partition_of_group
 from tidelog.readonly.log_follower import POLL_MS
 from tidelog.readonly.read_only_log import ReadUpTo
 from tidelog.records.isolation import Isolation
+from tidelog.segment.filenames import TopicPartition
 from tidelog.staging.group_step import CommittedAt
 
 if TYPE_CHECKING:
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from tidelog.manager.consumer_groups import Member
     from tidelog.readonly.epoch_lineage import Epochs
     from tidelog.readonly.group_positions import Position
-    from tidelog.segment.filenames import TopicPartition
 
 T = TypeVar("T")
 _SESSION_MS: Final = 45_000
@@ -142,6 +142,23 @@ class JoinedSource:
             # which the files say only seconds later.
             take_positions(known, log.settled_records(up_to=ReadUpTo.LOG_END), log.directory)
         return of_live_topics(known.get(group, {}), topics)
+
+    def undecided(self, group: str) -> frozenset[TopicPartition]:
+        """Return the partitions of which a transaction sets a group's position, and has not ended.
+
+        None while no process has the directory, which would know: commits are fenced all the same.
+        """
+        asked = partial(self._door.ask, "OffsetFetch", 7, groupId=group, topics=None)
+        try:
+            answer = self._retried(partial(asked, requireStable=True), Refusal)
+        except (NotServed, OutcomeUnknown):
+            return frozenset()
+        return frozenset(
+            TopicPartition(topic["name"], one["partitionIndex"])
+            for topic in answer["topics"]
+            for one in topic["partitions"]
+            if one["errorCode"]  # UNSTABLE_OFFSET_COMMIT
+        )
 
     def commit(
         self,

@@ -7,6 +7,8 @@ closed reader nor an older one can move positions back. Kafka: ``GroupMetadataMa
 from __future__ import annotations
 
 import threading
+from collections import Counter
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 from weakref import WeakKeyDictionary
@@ -24,7 +26,7 @@ from tidelog.segment.filenames import TopicPartition
 from tidelog.staging.group_step import CommittedAt, steps_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from tidelog.datadir.catalogue import Topic
     from tidelog.manager.known_positions import Committed, Through
@@ -57,17 +59,20 @@ class Groups(OfOneProcess):
 
     Any thread may use it. Positions are as the logs of ``__consumer_offsets`` have them; what was
     read of those logs is kept, so a second look reads only what has come since. ``_lock`` guards
-    the members, and what is known of which partition; no other lock is taken under it. ``topics``
-    returns all topics, and ``partition_of`` loads a log if needed.
+    the members, what is known of which partition, and what arrives; no other lock is taken under
+    it. ``topics`` returns all topics, ``partition_of`` loads a log if needed, and ``unapplied``
+    returns whose positions a commit is about to set, on any thread.
     """
 
     def __init__(
         self,
         topics: Callable[[], Mapping[str, Topic]],
         partition_of: Callable[[str, int], Partition],
+        unapplied: Callable[[], Iterable[GroupPartition]] = tuple,
     ) -> None:
         self._topics = topics
         self._partition_of = partition_of
+        self._unapplied = unapplied
         self._lock = threading.Lock()
         self._known: dict[int, KnownPositions] = {}
         """By the number of the partition."""
@@ -75,6 +80,8 @@ class Groups(OfOneProcess):
         self._members: dict[str, WeakKeyDictionary[Member, str]] = {}
         self._of_clients: dict[str, Callable[[], tuple[str, ...]]] = {}
         """The groups that have members among the clients of a broker, and what names these."""
+        self._arriving: dict[str, Counter[TopicPartition]] = {}
+        """Positions of clients' transactions that are still to be appended, by group."""
 
     # Positions
 
@@ -116,9 +123,38 @@ class Groups(OfOneProcess):
         return {} if known is None else of_live_topics(known.of_group(group), topics)
 
     def undecided(self, group: str) -> frozenset[TopicPartition]:
-        """Return the partitions of which an open transaction has set a group's position."""
+        """Return the partitions of which a transaction sets a group's position, and has not ended.
+
+        Who begins where the group is now may process records that the transaction has processed.
+        """
+        found = self._unapplied()
+        unapplied = {TopicPartition(topic, one) for name, topic, one in found if name == group}
+        return self._undecided(group) | unapplied
+
+    def _undecided(self, group: str) -> frozenset[TopicPartition]:
+        with self._lock:
+            # Before the log: what is appended in between is found there.
+            arriving = frozenset(+self._arriving.get(group, Counter()))
         known = self._known_of(group, self._topics())
-        return frozenset() if known is None else known.undecided(group)
+        return arriving if known is None else arriving | known.undecided(group)
+
+    @contextmanager
+    def arriving(self, group: str, keys: Iterable[TopicPartition]) -> Iterator[None]:
+        """Let positions of a client's transaction count as undecided until they are in the log.
+
+        Its member was checked before: who reads after it must not begin where the group was.
+        """
+        keys = tuple(keys)
+        with self._lock:
+            self._arriving.setdefault(group, Counter()).update(keys)
+        try:
+            yield
+        finally:
+            with self._lock:
+                found = self._arriving[group]
+                found.subtract(keys)
+                if not any(found.values()):
+                    del self._arriving[group]
 
     def with_known_home(self, transaction: Transaction) -> Transaction:
         """Return a transaction that takes the topic of positions as it is, if it is to create it.
@@ -141,20 +177,25 @@ class Groups(OfOneProcess):
         """Check that steps may be taken; the caller keeps others from committing.
 
         Raises:
-            IllegalGeneration: a group is no longer where its reader began.
-            NonEmptyGroup: a step that is not checked is one of a group that has a reader.
+            IllegalGeneration: a group is no longer where its reader began, or an open transaction
+                of a client has set its position.
+            NonEmptyGroup: a group has members among the clients of a broker; also a reader, and the
+                step is not checked.
         """
         found: dict[str, dict[TopicPartition, Committed]] = {}
+        undecided: dict[str, frozenset[TopicPartition]] = {}
         for step in steps:
-            group = step.group
+            group, key = step.group, TopicPartition(step.topic, step.partition)
+            self._check_free(group, of_readers=not step.is_checked)
             if not step.is_checked:
-                self._check_empty(group)
                 continue
             if group not in found:
+                undecided[group] = self._undecided(group)
                 found[group] = self.committed(group)
-            one = found[group].get(TopicPartition(step.topic, step.partition))
+            one = found[group].get(key)
             now = None if one is None else one.at
-            if now != step.before:
+            # An open transaction has processed the same records, and would be committed as well.
+            if now != step.before or key in undecided[group]:
                 began = None if step.before is None else step.before.offset
                 at = None if now is None else now.offset
                 raise IllegalGeneration(group, step.topic, step.partition, began, at)
@@ -268,9 +309,14 @@ class Groups(OfOneProcess):
         with self._lock:
             self._of_clients.pop(group, None)
 
-    def _check_empty(self, group: str) -> None:
+    def _check_free(self, group: str, *, of_readers: bool) -> None:
+        """Raise NonEmptyGroup if clients have a group, or a reader, where that counts.
+
+        A reader may have lost its group to clients, as by a restart of the broker. Its positions
+        are current until they commit, and their commits are not fenced by positions.
+        """
         with self._lock:
-            readers = _readers_in(self._members.get(group, {}).values())
+            readers = _readers_in(self._members.get(group, {}).values()) if of_readers else ()
             clients = self._of_clients.get(group)
         if readers or clients is not None:
             raise NonEmptyGroup(group, readers if clients is None else ("members", *clients()))

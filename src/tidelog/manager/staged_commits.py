@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from tidelog.staging.commit import Transaction
     from tidelog.staging.directory import CommitPoint, Key
     from tidelog.staging.finished import CommittedTransaction
+    from tidelog.staging.group_step import GroupPartition
     from tidelog.staging.journal import Journal, NewTopic
     from tidelog.staging.staged_run import StagedRun
 
@@ -109,7 +110,9 @@ class StagedCommits(OfOneProcess):
         self.create_logs: Final = create_logs
         self.complete_logs: Final = complete_logs
         self.watcher: Final = watcher
-        self.groups: Final = Groups(topics.all, partition_of)
+        self.groups: Final = Groups(topics.all, partition_of, self._unapplied_positions)
+        self._committing: tuple[GroupPartition, ...] = ()
+        """Whose positions the commit sets that is under way."""
         self.pending: dict[tuple[str, str], tuple[Journal, str]] = {}
         self.on_point: Callable[[CommitPoint], None] = _ignore
         self._interrupted: set[tuple[str, str]] = set()
@@ -194,6 +197,14 @@ class StagedCommits(OfOneProcess):
         finally:
             self._is_applying = False
 
+    def _unapplied_positions(self) -> list[GroupPartition]:
+        """Return whose positions a commit sets that is under way or pending; on any thread."""
+        # First, since one that fails is pending before it is not under way any more.
+        found = [*self._committing]
+        for journal, _ in tuple(self.pending.values()):
+            found += journal.positions
+        return found
+
     def home(self, path: str | None) -> str:
         """Return the directory that a transaction writes to: the given one, or the only one.
 
@@ -226,6 +237,7 @@ class StagedCommits(OfOneProcess):
             self._check_free(path, transaction)
             target = _Directory(self, log_dir)
             try:
+                self._committing = tuple(step.key for step in transaction.steps)
                 log_dir.begin_change()
                 self.topics.write_where_needed()  # the ids of adopted topics
                 return self._counted(target, transaction)
@@ -235,6 +247,8 @@ class StagedCommits(OfOneProcess):
                     self.log_dirs.note_error(log_dir.path, error)
                     raise KafkaStorageError(f"committing in {path} failed: {error}") from error
                 raise
+            finally:
+                self._committing = ()
 
     def _counted(self, target: _Directory, transaction: Transaction) -> CommittedTransaction:
         clock, counters = self.machine.clock, self.registry.counters

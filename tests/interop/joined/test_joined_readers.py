@@ -8,7 +8,7 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 import tidelog
 from tidelog.embedded.joined_source import JoinedSource
@@ -259,6 +259,32 @@ def test_clients_wait_for_a_reader_and_readers_for_clients(
 
     consumer.close()
     joined.reader("t", group="g").close()
+
+
+def test_a_reader_waits_for_an_open_transaction_of_the_client_before(
+    broker: Served, joined: JoinedLogs
+) -> None:
+    """It has processed the same records, and commits after the reader would have."""
+    joined.create_topic("out")
+    where = {"bootstrap.servers": broker.bootstrap}
+    consumer = Consumer({**where, "group.id": "g", "auto.offset.reset": "earliest"})
+    consumer.subscribe(["t"])
+    seen = consumer.consume(2, timeout=30)
+    producer = Producer({**where, "transactional.id": "x"})
+    producer.init_transactions()
+    producer.begin_transaction()
+    for record in seen:
+        producer.produce("out", record.value())
+    at = consumer.position(consumer.assignment())
+    producer.send_offsets_to_transaction(at, consumer.consumer_group_metadata())
+    consumer.close()
+
+    with joined.reader("t", group="g") as reader:
+        assert (len(seen), values(reader), reader.positions) == (2, [], {})
+        producer.commit_transaction()
+        joined.append("t", b"c", partition=0)
+        assert values(reader) == [b"c"]
+    assert joined.count_records("out").records == 2
 
 
 def test_a_program_that_is_killed_leaves_the_group(data: Path, broker: Served) -> None:

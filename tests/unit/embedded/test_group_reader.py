@@ -22,6 +22,7 @@ from tidelog.readonly.group_positions import (
     Position,
     partition_of_group,
     position_key,
+    position_records,
     position_value,
     read_committed_position,
 )
@@ -469,13 +470,10 @@ def test_commits_behind_an_open_transaction_count_at_once(tmp_path: Path) -> Non
             begin_with_position(partition, producer_id, offset)
         end_transaction(partition, 8, is_commit=False)
         seen = [position_in(logs)]
-        with logs.reader("t", group="g") as reader:
-            records = reader.read()
-            for count in (2, 3):
-                for _ in range(count):
-                    next(records)
-                reader.commit()
-                seen.append(position_in(logs))
+        for offset in (2, 5):
+            at = {GROUPED: Position(offset, -1, "", 1000, None)}
+            partition.append_records(position_records("g", at))
+            seen.append(position_in(logs))
         seen.append(position_beside(logs, tmp_path))
     with tidelog.open(tmp_path) as logs:
         partition = logs.partition(OFFSETS, 0)
@@ -484,6 +482,7 @@ def test_commits_behind_an_open_transaction_count_at_once(tmp_path: Path) -> Non
         seen += [position_in(logs), position_beside(logs, tmp_path)]
     with tidelog.open(tmp_path) as logs:
         end_transaction(logs.partition(OFFSETS, 0), 10, is_commit=True)
+        end_transaction(logs.partition(OFFSETS, 0), 9, is_commit=False)
         with logs.reader("t", group="g") as reader:
             seen += [reader.positions[GROUPED], position_beside(logs, tmp_path)]
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,7 +24,7 @@ from tidelog.readonly.group_positions import Position, position_records, removal
 from tidelog.segment.filenames import TopicPartition, numbers_by_topic
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from tidelog.broker.client_request import Answer, Request
     from tidelog.broker.data.appends import Appends
@@ -65,8 +64,6 @@ class CommittedOffsets:
         self._appends = appends
         self._flushes = flushes
         self._config = config
-        self._arriving: dict[str, Counter[TopicPartition]] = {}
-        """Positions of transactions that are still to be appended, by group."""
 
     # OffsetCommit
 
@@ -98,25 +95,6 @@ class CommittedOffsets:
         except KafkaError as error:
             return {"topics": each_partition(topics, code_for_client(error))}
         return answer
-
-    @contextmanager
-    def arriving(self, group: str, keys: Iterable[TopicPartition]) -> Iterator[None]:
-        """Let positions count as undecided until a transaction has them in the log.
-
-        Its member was checked before: the member after it must not begin where the group was.
-        """
-        found = self._arriving.setdefault(group, Counter())
-        found.update(keys := tuple(keys))
-        try:
-            yield
-        finally:
-            found.subtract(keys)
-            if not any(found.values()):
-                self._arriving.pop(group, None)
-
-    def _undecided(self, group: str) -> frozenset[TopicPartition]:
-        arriving = self._arriving.get(group, Counter())
-        return self._groups.undecided(group).union(+arriving)
 
     def check_no_reader(self, group: str) -> None:
         """Refuse positions of clients for a group that a reader has."""
@@ -189,7 +167,7 @@ class CommittedOffsets:
             self._coordinator.shards.check(group)
             # Before the positions: of a transaction that ends in between, on another thread, they
             # would be those before it, and none would be undecided.
-            unstable = self._undecided(group) if stable else frozenset()
+            unstable = self._groups.undecided(group) if stable else frozenset()
             found = {key: one.position for key, one in self._groups.committed(group).items()}
         except KafkaError as error:
             return {"groupId": group, "errorCode": int(code_for_client(error)), "topics": []}
@@ -271,7 +249,7 @@ class CommittedOffsets:
             if emptied_ms.get(group_id, 0) <= oldest_ms and not self._is_read(group_id):
                 with suppress(Refusal):  # it cannot be used at present: see ``Shards``
                     self._coordinator.shards.check(group_id)
-                    undecided[group_id] = self._undecided(group_id)
+                    undecided[group_id] = self._groups.undecided(group_id)
         # After what is undecided: of a transaction that ends in between, on another thread, the
         # positions before it would expire, and those that it has set would be deleted.
         known = self._coordinator.positions()

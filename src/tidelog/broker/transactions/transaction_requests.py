@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tidelog.broker.transactions.verification import Verification
     from tidelog.codec.varint import Bytes
     from tidelog.log.append_info import AppendInfo
+    from tidelog.manager.consumer_groups import Groups
     from tidelog.manager.log_manager import LogManager
     from tidelog.manager.partition import Partition
 
@@ -58,6 +59,7 @@ class TransactionRequests:
         *,
         groups: GroupCoordinator,
         offsets: CommittedOffsets,
+        positions: Groups,
         appends: Appends,
         flushes: Flushes,
     ) -> None:
@@ -66,6 +68,7 @@ class TransactionRequests:
         self._verification = verification
         self._groups = groups
         self._offsets = offsets
+        self._positions = positions
         self._appends = appends
         self._flushes = flushes
 
@@ -175,7 +178,7 @@ class TransactionRequests:
             )
             append = partial(self._append_positions, home, (producer_id, epoch), batch)
             # Who takes the partitions over meanwhile would begin where the group was before.
-            with self._offsets.arriving(group, positions):
+            with self._positions.arriving(group, positions):
                 await self._appends.run(home, append)
             await self._flushes.wait_if_wanted(home)
         except KafkaError as error:
