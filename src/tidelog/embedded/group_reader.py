@@ -192,8 +192,10 @@ class GroupMember(OfOneProcess, Told):
             self._move(key, end)
 
     def _records(self, key: TopicPartition) -> Iterator[Record]:
+        records = self._source.records(key, self._next[key], self._isolation)
+        # After the log was found: another thread may create the topic again at any moment.
         self._checked_topic(key.topic)
-        return self._source.records(key, self._next[key], self._isolation)
+        return records
 
     def _checked_topic(self, name: str) -> Topic:
         """Return a topic; raise UnknownTopicOrPartition if it is not the one that was taken up."""

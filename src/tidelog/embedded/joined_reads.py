@@ -10,11 +10,12 @@ from tidelog.codec.one_line import open_or_closed
 from tidelog.embedded.busy_directory import BusyDirectory
 from tidelog.embedded.door_client import DoorClient, check_answer
 from tidelog.embedded.read_only_logs import ReadOnlyLogs
-from tidelog.errors import OffsetOutOfRange
+from tidelog.errors import OffsetOutOfRange, UnknownTopicOrPartition
 from tidelog.records.isolation import Isolation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from uuid import UUID
 
     from tidelog.datadir.catalogue import Topic
     from tidelog.env.machine import Machine
@@ -57,10 +58,20 @@ class JoinedReads(ReadOnlyLogs):
     ) -> Iterator[Record]:
         """Yield the records of a partition from an offset on, that a reader of this level sees.
 
-        Raises OffsetOutOfRange, CorruptMessage.
+        Raises OffsetOutOfRange, CorruptMessage, UnknownTopicOrPartition where they are of another
+        topic than the one that was looked up.
         """
         with self._seen(key, start, isolation) as (log, first, end):
+            # After it was opened: what was looked up is a second old, and the topic may have been
+            # deleted and created again since.
+            self._check_id(key.topic, log.topic_id)
             yield from log.records(first, end, committed=isolation is Isolation.READ_COMMITTED)
+
+    def _check_id(self, name: str, found: UUID | None) -> None:
+        known = self._listed.get(name)
+        if known is not None and found not in {None, known[1].topic_id}:
+            del self._listed[name]
+            raise UnknownTopicOrPartition(f"topic {name} was deleted, and is another one now")
 
     @contextmanager
     def _seen(

@@ -287,6 +287,27 @@ def test_a_reader_waits_for_an_open_transaction_of_the_client_before(
     assert joined.count_records("out").records == 2
 
 
+def test_a_topic_that_was_created_again_a_moment_ago_is_another_one(
+    broker: Served, joined: JoinedLogs
+) -> None:
+    """Its offsets are not the group's, though the reader has looked the old one up just now."""
+    with joined.reader("t", group="g", partitions=[0]) as reader:
+        assert values(reader) == [b"a"]
+        reader.commit()
+        broker.logs.delete_topic("t")
+        broker.logs.create_topic("t", 2)
+        for value in (b"c", b"d"):
+            broker.logs.append("t", value, partition=0)
+
+        with pytest.raises(UnknownTopicOrPartition, match="is another one now"):
+            values(reader)
+        reader.rewind()
+        assert values(reader) == [b"c", b"d"]
+        reader.commit()
+    with joined.reader("t", group="g", partitions=[0]) as reader:
+        assert values(reader) == []
+
+
 def test_a_program_that_is_killed_leaves_the_group(data: Path, broker: Served) -> None:
     """At once, by the end of its connection."""
     program = (
