@@ -21,7 +21,7 @@ def partition_at_once(manager: LogManager, topic: str, number: int) -> Partition
     Then it raises KafkaStorageError, after which clients ask again: its log is just being created,
     with perhaps a thousand others, or is to be opened again while a large transaction is committed.
     """
-    registry = manager.staged_commits.registry
+    registry = manager.shared.registry
     found = registry.partition(TopicPartition(topic, number))
     if found is not None and found.is_online:
         return found

@@ -33,17 +33,13 @@ from tidelog.manager.lifecycle.deleter import LogDeleter
 from tidelog.manager.lifecycle.deletion_queue import DeletionQueue
 from tidelog.manager.lifecycle.directory_closer import DirectoryCloser
 from tidelog.manager.lifecycle.first_use import FirstUseLoader
-from tidelog.manager.lifecycle.log_opener import (
-    USUAL_RECOVERY,
-    LogOpener,
-    RecoveryRules,
-    producer_config_of,
-)
+from tidelog.manager.lifecycle.log_opener import USUAL_RECOVERY, LogOpener, RecoveryRules
 from tidelog.manager.lifecycle.move_status import moves_in_files
 from tidelog.manager.lifecycle.reopening import LogReopener
 from tidelog.manager.log_registry import LogRegistry
 from tidelog.manager.log_truncation import LogTruncation
-from tidelog.manager.metrics.collect import MetricSources, collect
+from tidelog.manager.manager_part import Shared
+from tidelog.manager.metrics.collect import collect
 from tidelog.manager.metrics.counters import Counters
 from tidelog.manager.offset_checkpointing import OffsetCheckpointing
 from tidelog.manager.on_demand import OnDemand
@@ -150,64 +146,40 @@ class LogManager(OfOneProcess):
         machine, log_dirs = self.machine, self._log_dirs
         self._topics = Topics(log_dirs, self._config, fs=machine.fs, rng=machine.rng)
         self._topics.overrides = dict(overrides)
-        self._counters = Counters()
-        self._reserve = DiskReserve(
+        reserve = DiskReserve(
             log_dirs, machine.fs.free_bytes, lambda: self._config.tidelog_reserve_bytes
         )
-        registry = LogRegistry(self._counters, self._reserve, machine.new_bell())
-        self._registry = registry
+        self._registry = LogRegistry(Counters(), reserve, machine.new_bell())
         self.cleaning = Cleaning(machine)
-        self._opener = LogOpener(
-            machine,
-            config_of=self._topics.config_of,
+        self._checkpointing = OffsetCheckpointing(log_dirs, self._registry)
+        self.shared = Shared(
+            machine=machine,
+            config=lambda: self._config,
             log_dirs=log_dirs,
-            producer_config=producer_config_of(self._config),
-            recovery=recovery,
+            topics=self._topics,
+            registry=self._registry,
+            cleaning=self.cleaning,
+            checkpointing=self._checkpointing,
         )
+        """What its parts have in common."""
+        self._opener = LogOpener(self.shared, recovery)
 
     def _make_lifecycle(self, watcher: LoadWatcher) -> None:
-        """Make what creates, loads, moves, deletes and checkpoints logs."""
-        machine, log_dirs, registry = self.machine, self._log_dirs, self._registry
-        self._queue = DeletionQueue(
-            machine, delay_ms=lambda: self._topics.delete_delay_ms, on_failure=log_dirs.note_error
-        )
-        self._deleter = LogDeleter(
-            machine,
-            log_dirs,
-            topics=self._topics,
-            registry=registry,
-            queue=self._queue,
-            cleaning=self.cleaning,
-        )
-        self._creator = LogCreator(
-            machine,
-            log_dirs,
-            topics=self._topics,
-            registry=registry,
-            opener=self._opener,
-            cleaning=self.cleaning,
-            deleter=self._deleter,
-        )
+        """Make what creates, loads, moves and deletes logs."""
+        shared, opener = self.shared, self._opener
+        self._queue = DeletionQueue(shared)
+        self._deleter = LogDeleter(shared, self._queue)
+        self._creator = LogCreator(shared, opener=opener, deleter=self._deleter)
         self._first_use = FirstUseLoader(
-            machine,
-            log_dirs,
-            topics=self._topics,
-            registry=registry,
-            opener=self._opener,
-            creator=self._creator,
-            watcher=watcher,
+            shared, opener=opener, creator=self._creator, watcher=watcher
         )
-        self._checkpointing = OffsetCheckpointing(log_dirs, registry)
-        self._reopener = LogReopener(log_dirs, registry, self._opener, self._cut_copy)
+        self._reopener = LogReopener(shared, opener, self._cut_copy)
 
     def _make_upkeep(self, watcher: LoadWatcher) -> None:
         """Make what commits transactions, with the journals that a crash left behind."""
         self.staged_commits = StagedCommits(
-            *(self.machine, lambda: self._config, self._log_dirs, self._registry),
-            topics=self._topics,
+            self.shared,
             creator=self._creator,
-            checkpointing=self._checkpointing,
-            reserve=self._reserve,
             partition_of=self._online,
             create_logs=self._create_logs,
             complete_logs=self._complete_logs,
@@ -225,20 +197,13 @@ class LogManager(OfOneProcess):
     @cached_property
     def truncation(self) -> LogTruncation:
         """Truncates logs, and recovers those that take no appends."""
-        return LogTruncation(
-            *(self._log_dirs, self._registry),
-            current=self._reopener.current,
-            cleaning=self.cleaning,
-            checkpointing=self._checkpointing,
-        )
+        return LogTruncation(self.shared, self._reopener.current)
 
     @cached_property
     def on_demand(self) -> OnDemand:
         """Retains and compacts logs when it is asked to."""
         return OnDemand(
-            *(self.machine, lambda: self._config),
-            cleaning=self.cleaning,
-            topics=self._topics,
+            self.shared,
             partition_of=self._online,
             check_open=self._check_open,
             keeps_archives=lambda: self.keeps_archives,
@@ -400,22 +365,7 @@ class LogManager(OfOneProcess):
     def metrics(self) -> list[Metric]:
         """Return all metrics as of now, also those of ``metric_sources``."""
         others = (one for source in self.metric_sources for one in source())
-        found = collect(
-            MetricSources(
-                config=self._config,
-                now_ms=self.machine.clock.now_ms(),
-                log_dirs=self._log_dirs,
-                registry=self._registry,
-                topics=self._topics,
-                counters=self._counters,
-                reserve=self._reserve,
-                flush_times=self._opener.flush_times,
-                cleaner=self.cleaning.cleaner,
-                progress=self.progress,
-                fs=self.machine.fs,
-            )
-        )
-        return [*found, *others]
+        return [*collect(self.shared, self._opener.flush_times, self.progress), *others]
 
     # Changing
 
@@ -568,7 +518,7 @@ class LogManager(OfOneProcess):
                 if name not in self._topics:
                     self.staged_commits.drop_topic(topic.topic_id)
                     self._forget_moves(topic)
-                    self._counters.forget(name)
+                    self._registry.counters.forget(name)
 
     def move_partition(self, topic: str, partition: int, path: str) -> bool:
         """Raise InvalidArgument: only a service moves partitions."""
@@ -686,8 +636,7 @@ class LogManager(OfOneProcess):
     def _close_directories(self, broker_epoch: int) -> list[OSError | KafkaStorageError]:
         """Close all logs and mark their directories as clean; return the errors, if any."""
         closer = DirectoryCloser(
-            self._log_dirs,
-            self.machine.scheduler,
+            self.shared,
             logs_in=self._registry.in_directory,
             checkpoint=partial(self._checkpoint, broker_epoch=broker_epoch),
             tidy_up=self._tidy_up,

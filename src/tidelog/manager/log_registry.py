@@ -56,7 +56,7 @@ class LogRegistry:
         self.holds: dict[TopicPartition, Hold] = {}
         """Partitions that wait for a committed transaction, open or not."""
         self.counters = counters
-        self._reserve = reserve
+        self.reserve = reserve
         self._lock = Lock()
         self._lives: dict[TopicPartition, Life] = {}
 
@@ -156,7 +156,7 @@ class LogRegistry:
 
     def serve(self, key: TopicPartition, log: Log) -> Partition:
         """Make ``log``, which was being loaded, the partition's; readers see all of it."""
-        reserve = self._reserve
+        reserve = self.reserve
         partition = Partition(
             *key,
             log,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
+from tidelog.manager.manager_part import ManagerPart
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
@@ -15,34 +16,22 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from tidelog.log.log import Log
-    from tidelog.manager.cleaning import Cleaning
     from tidelog.manager.directories.log_dir import LogDir
-    from tidelog.manager.directories.log_dirs import LogDirs
-    from tidelog.manager.log_registry import LogRegistry
-    from tidelog.manager.offset_checkpointing import OffsetCheckpointing
+    from tidelog.manager.manager_part import Shared
     from tidelog.manager.partition import Partition
 
 
-class LogTruncation:
+class LogTruncation(ManagerPart):
     """Truncates open logs; cleaning of them waits meanwhile.
 
     ``current`` returns a partition, its log reopened if need be; None if there is none.
     """
 
     def __init__(
-        self,
-        log_dirs: LogDirs,
-        registry: LogRegistry,
-        *,
-        current: Callable[[TopicPartition], Partition | None],
-        cleaning: Cleaning,
-        checkpointing: OffsetCheckpointing,
+        self, shared: Shared, current: Callable[[TopicPartition], Partition | None]
     ) -> None:
-        self._log_dirs: Final = log_dirs
-        self._registry: Final = registry
+        super().__init__(shared)
         self._current: Final = current
-        self._cleaning: Final = cleaning
-        self._checkpointing: Final = checkpointing
 
     def truncate_to(self, offsets: Mapping[tuple[str, int], int]) -> None:
         """Truncate logs so that each ends at its offset; one that is not open is left out."""

@@ -28,6 +28,7 @@ from tidelog.errors import (
 )
 from tidelog.log.retention.retention_outlook import late_segment, outlook_of
 from tidelog.log.retention.shrunk_log import ShrunkLog
+from tidelog.manager.manager_part import ManagerPart
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
@@ -36,16 +37,13 @@ if TYPE_CHECKING:
     from tidelog.cleaner.compaction import CompactionProgress, Spread
     from tidelog.cleaner.compaction_facts import CompactionFacts
     from tidelog.codec.checkpoint_file import OffsetCheckpoint
-    from tidelog.config.broker_config import BrokerConfig
     from tidelog.config.log_config import LogConfig
-    from tidelog.env.machine import Machine
     from tidelog.env.scheduler import Scheduler
     from tidelog.log.log import Log
     from tidelog.log.retention.retention_outlook import LateSegment, SegmentOutlook
     from tidelog.log.retention.retention_rules import DeletedSegment
-    from tidelog.manager.cleaning import Cleaning
+    from tidelog.manager.manager_part import Shared
     from tidelog.manager.partition import Partition
-    from tidelog.manager.topics.topics import Topics
 
 _log = logging.getLogger(__name__)
 
@@ -70,7 +68,7 @@ class Terms(NamedTuple):
 USUAL_TERMS: Final = Terms()
 
 
-class OnDemand(OfOneProcess):
+class OnDemand(OfOneProcess, ManagerPart):
     """Retains and compacts the logs of a manager, some or all.
 
     Args:
@@ -85,23 +83,17 @@ class OnDemand(OfOneProcess):
 
     def __init__(
         self,
-        machine: Machine,
-        config: Callable[[], BrokerConfig],
+        shared: Shared,
         *,
-        cleaning: Cleaning,
-        topics: Topics,
         partition_of: Callable[[str, int], Partition],
         check_open: Callable[[], None],
         keeps_archives: Callable[[], bool],
     ) -> None:
-        self._machine: Final = machine
-        self._config: Final = config
-        self._cleaning: Final = cleaning
-        self._topics: Final = topics
+        super().__init__(shared)
         self._partition_of: Final = partition_of
         self._check_open: Final = check_open
         self._keeps_archives: Final = keeps_archives
-        self._checkpoints: Final = cleaning.manager.checkpoints
+        self._checkpoints: Final = shared.cleaning.manager.checkpoints
         self.on_progress: Callable[[CompactionProgress], None] = _ignore
         """Called repeatedly during each cleaning on demand, on the cleaning thread."""
 

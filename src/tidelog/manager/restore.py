@@ -38,8 +38,8 @@ from tidelog.errors import CorruptArchive
 from tidelog.log.leader_epoch import epoch_after_loss
 from tidelog.log.topic_id import PARTITION_METADATA_FILE, pack_partition_metadata
 from tidelog.manager.directories.log_dir import make_directories, new_identity
+from tidelog.manager.directories.new_directory import NewDirectory
 from tidelog.manager.lifecycle.deletion_queue import remove_directory
-from tidelog.manager.new_directory import NewDirectory
 from tidelog.readonly.read_files import storage_errors
 from tidelog.segment.filenames import log_file
 

@@ -29,6 +29,7 @@ from tidelog.errors import (
 from tidelog.log.directory_guard import is_interrupt, lacks_resources
 from tidelog.log.loading.load_watch import SILENT
 from tidelog.manager.consumer_groups import Groups
+from tidelog.manager.manager_part import ManagerPart
 from tidelog.manager.partition import Hold
 from tidelog.manager.topics.topic_checks import check_topic
 from tidelog.segment.filenames import TopicPartition
@@ -43,20 +44,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from uuid import UUID
 
-    from tidelog.config.broker_config import BrokerConfig
     from tidelog.config.log_config import LogConfig
     from tidelog.datadir.catalogue import Topic
-    from tidelog.env.machine import Machine
     from tidelog.log.loading.load_watch import LoadWatcher
     from tidelog.log.log import Log
-    from tidelog.manager.directories.disk_reserve import DiskReserve
     from tidelog.manager.directories.log_dir import LogDir
-    from tidelog.manager.directories.log_dirs import LogDirs
     from tidelog.manager.lifecycle.creator import LogCreator
-    from tidelog.manager.log_registry import LogRegistry
-    from tidelog.manager.offset_checkpointing import OffsetCheckpointing
+    from tidelog.manager.manager_part import Shared
     from tidelog.manager.partition import Partition
-    from tidelog.manager.topics.topics import Topics
     from tidelog.staging.commit import Transaction
     from tidelog.staging.directory import CommitPoint, Key
     from tidelog.staging.finished import CommittedTransaction
@@ -71,7 +66,7 @@ MAX_RETRY_MS: Final = 600_000
 MAX_DOUBLINGS: Final = 10
 
 
-class StagedCommits(OfOneProcess):
+class StagedCommits(OfOneProcess, ManagerPart):
     """Commits transactions, one at a time, and finishes those that were interrupted.
 
     The registry's ``change_lock`` is held meanwhile: no topic is created, deleted or moved.
@@ -79,38 +74,26 @@ class StagedCommits(OfOneProcess):
     with the reason. ``partition_of`` loads a log if needed, ``create_logs`` makes those of
     new partitions, and ``complete_logs`` those of a topic that an interrupted commit left out.
     ``watcher`` is notified of the bytes that were put into logs, and ``on_point`` is called with
-    each moment that a commit reaches. ``config`` is called at each use.
+    each moment that a commit reaches.
     """
 
     def __init__(
         self,
-        machine: Machine,
-        config: Callable[[], BrokerConfig],
-        log_dirs: LogDirs,
-        registry: LogRegistry,
+        shared: Shared,
         *,
-        topics: Topics,
         creator: LogCreator,
-        checkpointing: OffsetCheckpointing,
-        reserve: DiskReserve,
         partition_of: Callable[[str, int], Partition],
         create_logs: Callable[[Topic, Collection[int]], None],
         complete_logs: Callable[[Topic], None],
         watcher: LoadWatcher = SILENT,
     ) -> None:
-        self.machine: Final = machine
-        self.config: Final = config
-        self.log_dirs: Final = log_dirs
-        self.registry: Final = registry
-        self.topics: Final = topics
+        super().__init__(shared)
         self.creator: Final = creator
-        self.checkpointing: Final = checkpointing
-        self.reserve: Final = reserve
         self.partition_of: Final = partition_of
         self.create_logs: Final = create_logs
         self.complete_logs: Final = complete_logs
         self.watcher: Final = watcher
-        self.groups: Final = Groups(topics.all, partition_of, self._unapplied_positions)
+        self.groups: Final = Groups(shared.topics.all, partition_of, self._unapplied_positions)
         self._committing: tuple[GroupPartition, ...] = ()
         """Whose positions the commit sets that is under way."""
         self.pending: dict[tuple[str, str], tuple[Journal, str]] = {}
@@ -130,14 +113,14 @@ class StagedCommits(OfOneProcess):
         A directory with a journal that cannot be read, as of a newer release, is taken offline.
         Raises KafkaStorageError if file descriptors or memory ran out.
         """
-        for log_dir in list(self.log_dirs):
+        for log_dir in list(self._log_dirs):
             try:
-                found = list(journals(self.machine.fs, log_dir.path))
+                found = list(journals(self._machine.fs, log_dir.path))
             except (OSError, KafkaStorageError) as error:
                 if lacks_resources(error):
                     text = f"reading the journals of {log_dir.path}: {error}"
                     raise KafkaStorageError(text) from error
-                self.log_dirs.take_offline(log_dir.path, error)
+                self._log_dirs.take_offline(log_dir.path, error)
                 continue
             for journal in map(partial(self._without_deleted, log_dir.path), found):
                 self._note(log_dir.path, journal, "the process that committed it has ended")
@@ -154,7 +137,7 @@ class StagedCommits(OfOneProcess):
         It grows from ``RETRY_MS`` to ``MAX_RETRY_MS``, since each try compares the logs with all
         that was staged.
         """
-        now_ns = self.machine.clock.monotonic_ns()
+        now_ns = self._machine.clock.monotonic_ns()
         for path, txn in sorted(self.pending):
             if now_ns >= self._due_ns.get((path, txn), 0):
                 self._finish_one(path, txn)
@@ -166,7 +149,7 @@ class StagedCommits(OfOneProcess):
         """
         if not self._interrupted:
             return
-        with self.registry.change_lock:
+        with self._registry.change_lock:
             if self._is_applying:
                 return  # this is one of its steps: a journal applied within it would be gone after
             for key in sorted(self._interrupted):
@@ -174,9 +157,9 @@ class StagedCommits(OfOneProcess):
                 self._interrupted.discard(key)
 
     def _finish_one(self, path: str, txn: str) -> None:
-        with self.registry.change_lock:
-            log_dir, found = self.log_dirs.get(path), self.pending.get((path, txn))
-            if found and log_dir is not None and not self.registry.is_closed:
+        with self._registry.change_lock:
+            log_dir, found = self._log_dirs.get(path), self.pending.get((path, txn))
+            if found and log_dir is not None and not self._registry.is_closed:
                 self._finish(log_dir, found[0])
 
     def _finish(self, log_dir: LogDir, journal: Journal) -> None:
@@ -213,13 +196,13 @@ class StagedCommits(OfOneProcess):
             LogDirNotFound: the path is none of them.
             KafkaStorageError: the directory is offline.
         """
-        known = self.log_dirs.configured
+        known = self._log_dirs.configured
         chosen = known if path is None else (os.path.abspath(path),)
         if len(chosen) != 1:
             raise InvalidArgument(
                 f"a transaction writes to one of the {len(known)} data directories: give its path"
             )
-        return self.log_dirs.online(chosen[0]).path
+        return self._log_dirs.online(chosen[0]).path
 
     def commit(self, path: str, transaction: Transaction) -> CommittedTransaction:
         """Commit a transaction whose staged files lie in a directory, unless it was before.
@@ -229,29 +212,29 @@ class StagedCommits(OfOneProcess):
         Raises CommitPending, too, while another one is pending that shares a partition, a new
         topic, the id or the stream with it.
         """
-        with self.registry.change_lock:
-            self.registry.check_open()
+        with self._registry.change_lock:
+            self._registry.check_open()
             self.finish_all()
-            log_dir = self.log_dirs.online(path)
+            log_dir = self._log_dirs.online(path)
             transaction = self.groups.with_known_home(transaction)
             self._check_free(path, transaction)
             target = _Directory(self, log_dir)
             try:
                 self._committing = tuple(step.key for step in transaction.steps)
                 log_dir.begin_change()
-                self.topics.write_where_needed()  # the ids of adopted topics
+                self._topics.write_where_needed()  # the ids of adopted topics
                 return self._counted(target, transaction)
             except BaseException as error:  # also an interrupt, at any moment of the commit
                 self._note_written(log_dir, target, error)
                 if isinstance(error, OSError):
-                    self.log_dirs.note_error(log_dir.path, error)
+                    self._log_dirs.note_error(log_dir.path, error)
                     raise KafkaStorageError(f"committing in {path} failed: {error}") from error
                 raise
             finally:
                 self._committing = ()
 
     def _counted(self, target: _Directory, transaction: Transaction) -> CommittedTransaction:
-        clock, counters = self.machine.clock, self.registry.counters
+        clock, counters = self._machine.clock, self._registry.counters
         start_ns, is_stream = clock.monotonic_ns(), transaction.stream is not None
         done = commit(target, transaction)
         if done.is_repeat:
@@ -267,7 +250,7 @@ class StagedCommits(OfOneProcess):
 
         Raises CommitPending if it cannot be applied yet.
         """
-        self.registry.check_open()
+        self._registry.check_open()
         if (path, txn) not in self.pending:
             return
         self._finish_one(path, txn)
@@ -283,11 +266,11 @@ class StagedCommits(OfOneProcess):
             CommitPending: a process waits for its outcome.
             LogDirNotFound, KafkaStorageError: the directory cannot be used.
         """
-        fs = self.machine.fs
-        with self.registry.change_lock:
-            self.registry.check_open()
+        fs = self._machine.fs
+        with self._registry.change_lock:
+            self._registry.check_open()
             self.finish_all()
-            self.log_dirs.online(path)
+            self._log_dirs.online(path)
             if (path, txn) in self.pending:
                 raise InvalidArgument(f"transaction {txn!r} is committed and not applied yet")
             known = read_finished(fs, path)
@@ -298,7 +281,7 @@ class StagedCommits(OfOneProcess):
                 raise InvalidArgument(f"transaction {txn!r} is committed and not applied yet")
             if transaction_hash(txn) in waiting_hashes(fs.list(path)):
                 raise CommitPending(f"a process waits for the outcome of transaction {txn!r}")
-            with self.log_dirs.failing(path, f"forgetting {txn!r}"):
+            with self._log_dirs.failing(path, f"forgetting {txn!r}"):
                 # A journal whose deletion is not durable may come back, and would be applied again.
                 fs.sync_directory(path)
                 forget_finished(fs, path, known, txn)
@@ -310,14 +293,14 @@ class StagedCommits(OfOneProcess):
         Its id may be used again. One that waits to be committed never is. Raises InvalidArgument if
         no such transaction is pending, and CommitPending if it is only to be seen by its waiter.
         """
-        with self.registry.change_lock:
-            self.registry.check_open()
-            log_dir, found = self.log_dirs.online(path), self.pending.get((path, txn))
+        with self._registry.change_lock:
+            self._registry.check_open()
+            log_dir, found = self._log_dirs.online(path), self.pending.get((path, txn))
             if found is None:
                 self._drop_waiting(path, txn)
                 return
             target = _Directory(self, log_dir)
-            with self.log_dirs.failing(path, f"dropping {txn!r}"):
+            with self._log_dirs.failing(path, f"dropping {txn!r}"):
                 give_up(target, found[0])
             target.release(found[0])
             self._forget(path, txn)
@@ -325,8 +308,8 @@ class StagedCommits(OfOneProcess):
 
     def _drop_waiting(self, path: str, txn: str) -> None:
         self.settle_manifests()
-        with self.log_dirs.failing(path, f"dropping {txn!r}"):
-            if not drop_waiting(self.machine.fs, path, txn):
+        with self._log_dirs.failing(path, f"dropping {txn!r}"):
+            if not drop_waiting(self._machine.fs, path, txn):
                 raise InvalidArgument(f"transaction {txn!r} is not pending in {path}")
         _log.warning("transaction-dropped directory=%s txn=%s", path, txn)
 
@@ -335,16 +318,16 @@ class StagedCommits(OfOneProcess):
 
         Raises KafkaStorageError if a disk failed, or a file of transactions cannot be read.
         """
-        with self.registry.change_lock:
-            self.registry.check_open()
-            for log_dir in list(self.log_dirs):
-                with self.log_dirs.failing(log_dir.path, "settling manifests"):
-                    sweep_all(self.machine.fs, log_dir.path, self.machine.clock.now_ms())
+        with self._registry.change_lock:
+            self._registry.check_open()
+            for log_dir in list(self._log_dirs):
+                with self._log_dirs.failing(log_dir.path, "settling manifests"):
+                    sweep_all(self._machine.fs, log_dir.path, self._machine.clock.now_ms())
 
     def drop_topic(self, topic_id: UUID) -> None:
         """Take a topic that was deleted out of all journals; the caller holds ``change_lock``."""
         for (path, txn), (journal, reason) in list(self.pending.items()):
-            log_dir = self.log_dirs.get(path)
+            log_dir = self._log_dirs.get(path)
             if log_dir is None or topic_id not in journal.topic_ids:
                 continue
             target = _Directory(self, log_dir)
@@ -358,7 +341,7 @@ class StagedCommits(OfOneProcess):
             except (OSError, KafkaStorageError) as error:
                 # Its id stays among those of deleted topics, so that a replay leaves it out.
                 if isinstance(error, OSError):
-                    self.log_dirs.note_error(log_dir.path, error)
+                    self._log_dirs.note_error(log_dir.path, error)
                 left = self._without_deleted(path, journal)
                 text = "transaction-not-rewritten directory=%s txn=%s reason=%s"
                 _log.warning(text, path, txn, error)
@@ -369,7 +352,7 @@ class StagedCommits(OfOneProcess):
 
     def check_not_deleted(self, name: str, topic_id: UUID) -> None:
         """Raise KafkaStorageError while the topic of this id is being deleted."""
-        if self.topics.is_deleted(topic_id):
+        if self._topics.is_deleted(topic_id):
             raise KafkaStorageError(
                 f"the deletion of topic {name} is not complete: a directory is offline, or a"
                 " committed transaction writes to it"
@@ -382,7 +365,7 @@ class StagedCommits(OfOneProcess):
         before it was taken out of ``pending``.
         """
         try:
-            found = read_journal(self.machine.fs, log_dir.path, journal.name)
+            found = read_journal(self._machine.fs, log_dir.path, journal.name)
         except FileNotFoundError:
             return None
         return self._without_deleted(log_dir.path, found)
@@ -399,7 +382,7 @@ class StagedCommits(OfOneProcess):
 
         They stay known as deleted while the journal is pending, since its file may name them.
         """
-        for topic_id in filter(self.topics.is_deleted, journal.topic_ids):
+        for topic_id in filter(self._topics.is_deleted, journal.topic_ids):
             self._left_out.setdefault((path, journal.txn), set()).add(topic_id)
             journal = journal.without_topic(topic_id)
         return journal
@@ -419,13 +402,13 @@ class StagedCommits(OfOneProcess):
     def _note_written(self, log_dir: LogDir, target: _Directory, error: BaseException) -> None:
         """Take note of the journal that a commit left behind, if it did."""
         journal = target.written
-        if journal is None or not has_journal(self.machine.fs, log_dir.path, journal.txn):
+        if journal is None or not has_journal(self._machine.fs, log_dir.path, journal.txn):
             return
         try:
             journal = self._reread(log_dir, journal) or journal
         except (OSError, KafkaStorageError) as unread:  # else it is held as it was at first
             if not lacks_resources(unread):
-                self.log_dirs.take_offline(log_dir.path, unread)
+                self._log_dirs.take_offline(log_dir.path, unread)
         if is_interrupt(_root_of(error)):
             self._interrupted.add((log_dir.path, journal.txn))
         target.hold(journal)
@@ -434,9 +417,9 @@ class StagedCommits(OfOneProcess):
     def _failed(self, log_dir: LogDir, journal: Journal, error: BaseException) -> None:
         cause = _root_of(error)
         if isinstance(cause, OSError):
-            self.log_dirs.note_error(log_dir.path, cause)
+            self._log_dirs.note_error(log_dir.path, cause)
         key = log_dir.path, journal.txn
-        now_ns = self.machine.clock.monotonic_ns()
+        now_ns = self._machine.clock.monotonic_ns()
         if now_ns >= self._due_ns.get(key, 0):  # tries for other commits in between do not count
             failures = self._failures[key] = self._failures.get(key, 0) + 1
             delay_ms = min(RETRY_MS << min(failures - 1, MAX_DOUBLINGS), MAX_RETRY_MS)
@@ -458,11 +441,11 @@ class StagedCommits(OfOneProcess):
 
     def _reserve_topics(self) -> None:
         waiting = [journal for journal, _ in self.pending.values()]
-        self.topics.reserved = {
+        self._topics.reserved = {
             topic.name: topic.topic_id for journal in waiting for topic in journal.topics
         }
         named = (journal.topic_ids for journal in waiting)
-        self.topics.pinned = set().union(*named, *self._left_out.values())
+        self._topics.pinned = set().union(*named, *self._left_out.values())
 
 
 def _root_of(error: BaseException) -> BaseException:
@@ -471,18 +454,19 @@ def _root_of(error: BaseException) -> BaseException:
     return error
 
 
-class _Directory:
+class _Directory(ManagerPart):
     """One data directory, as ``staging`` sees it."""
 
     def __init__(self, commits: StagedCommits, log_dir: LogDir) -> None:
+        super().__init__(commits.shared)
         self._commits = commits
         self._log_dir = log_dir
         self._placed_bytes = 0
         self._placing_bytes: int | None = None
-        self.fs = commits.machine.fs
+        self.fs = self._machine.fs
         self.path = log_dir.path
-        self.retention_ms = commits.config().tidelog_staged_retention_ms
-        self.now_ms = commits.machine.clock.now_ms
+        self.retention_ms = self._config().tidelog_staged_retention_ms
+        self.now_ms = self._machine.clock.now_ms
         self.reached = commits.on_point
         self.check_steps = commits.groups.check
         self.position_records = commits.groups.records_of
@@ -495,14 +479,14 @@ class _Directory:
         self._commits.watcher.applied(journal.txn, self._placed_bytes, self._placing_bytes)
 
     def check_room(self, size_bytes: int) -> None:
-        if self.path in self._commits.reserve.full:
+        if self.path in self._registry.reserve.full:
             raise DirectoryFull(f"{self.path} takes no appends: less than its reserve is free")
         free = self.fs.free_bytes(self.path)
         if free < size_bytes:
             raise DirectoryFull(f"{self.path} has {free:,} bytes free; {size_bytes:,} are needed")
 
     def plan(self, run: StagedRun, new: Mapping[str, NewTopic]) -> LogConfig:
-        topics = self._commits.topics
+        topics = self._topics
         if run.topic in new:
             if run.partition >= new[run.topic].partitions:
                 raise UnknownTopicOrPartition(f"topic {run.topic} has no partition {run.partition}")
@@ -526,7 +510,7 @@ class _Directory:
         return topics.config_of(run.topic)
 
     def check_new(self, topics: Sequence[NewTopic]) -> None:
-        known = self._commits.topics
+        known = self._topics
         known.check_new({topic.name: topic.topic_id for topic in topics})
         for topic in topics:
             self._commits.check_not_deleted(topic.name, topic.topic_id)  # it would be left out
@@ -535,10 +519,10 @@ class _Directory:
             self._commits.creator.check_free(topic.name, range(topic.partitions))
 
     def topic_ids(self) -> Mapping[str, UUID]:
-        return {name: topic.topic_id for name, topic in self._commits.topics.all().items()}
+        return {name: topic.topic_id for name, topic in self._topics.all().items()}
 
     def check_topic(self, topic: str, topic_id: UUID, partitions: int | None) -> None:
-        known = self._commits.topics.get(topic)
+        known = self._topics.get(topic)
         if known.topic_id != topic_id:
             raise InconsistentTopicId(
                 f"topic {topic} has id {known.topic_id}; the transaction is for {topic_id}"
@@ -551,14 +535,14 @@ class _Directory:
             )
 
     def create_topics(self, topics: Sequence[NewTopic]) -> None:
-        commits, home = self._commits, self._log_dir.directory_id
-        wanted = [one for one in topics if not commits.topics.is_deleted(one.topic_id)]
-        known = commits.topics.all()
+        home = self._log_dir.directory_id
+        wanted = [one for one in topics if not self._topics.is_deleted(one.topic_id)]
+        known = self._topics.all()
         new = [one for one in wanted if one.name not in known]
         for one in new:
-            commits.creator.check_free(one.name, range(one.partitions))
+            self._commits.creator.check_free(one.name, range(one.partitions))
         planned = [
-            commits.topics.planned(
+            self._topics.planned(
                 *(one.name, one.topic_id, [home] * one.partitions), one.config, one.birth
             )
             for one in new
@@ -566,10 +550,10 @@ class _Directory:
         if planned:
             # Before the catalogue names them: whatever looks for their logs then makes them, and
             # does not take them for logs that were lost.
-            commits.registry.expect_new(
+            self._registry.expect_new(
                 TopicPartition(one.name, number) for one in planned for number in one.partitions
             )
-            commits.topics.add(planned)  # all at once: each write of the catalogue is a whole one
+            self._topics.add(planned)  # all at once: each write of the catalogue is a whole one
         made = {one.name: one for one in planned}
         for one in wanted:
             topic = made.get(one.name) or known[one.name]
@@ -583,12 +567,12 @@ class _Directory:
             return
         # Those that are not there were not made yet: the journal keeps the others where they are.
         keys = [TopicPartition(topic.name, number) for number in topic.partitions]
-        commits.registry.expect_new(keys)
+        self._registry.expect_new(keys)
         commits.complete_logs(topic)
 
     def is_deleted(self, journal: Journal, key: Key) -> bool:
         topic_id = journal.moves_of(key)[0].topic_id
-        topics = self._commits.topics
+        topics = self._topics
         if topics.is_deleted(topic_id):
             return True
         self._check_id(topics.get(key[0]), topic_id)
@@ -617,20 +601,19 @@ class _Directory:
         for key in journal.keys:
             seen_offset = self._log_dir.checkpoints.high_watermark(key)
             hold = Hold(journal.txn, journal.base_offset(key), is_shown, seen_offset)
-            self._commits.registry.hold(TopicPartition(*key), hold)
+            self._registry.hold(TopicPartition(*key), hold)
 
     def release(self, journal: Journal) -> None:
         for key in journal.keys:
-            self._commits.registry.hold(TopicPartition(*key), None)
+            self._registry.hold(TopicPartition(*key), None)
 
     def write_high_watermarks(self, journal: Journal) -> None:
-        registry = self._commits.registry
-        logs = [registry.current(TopicPartition(*key)) for key in journal.keys]
+        logs = [self._registry.current(TopicPartition(*key)) for key in journal.keys]
         # A partition may have moved after the commit.
         paths = {self.path} | {log.data_dir for log in logs if log is not None}
-        for log_dir in self._commits.log_dirs:
+        for log_dir in self._log_dirs:
             if log_dir.path in paths:
-                self._commits.checkpointing.write_high_watermarks(log_dir)
+                self._checkpointing.write_high_watermarks(log_dir)
 
 
 def _share_stream(journal: Journal, transaction: Transaction) -> bool:

@@ -21,6 +21,7 @@ from tidelog.errors import (
 )
 from tidelog.manager.archiving import check_place, why_not_archived
 from tidelog.manager.log_archiver import LogArchiver
+from tidelog.manager.manager_part import ManagerPart
 from tidelog.manager.metrics.metric import Metric, tags_of
 from tidelog.service.move_pace import CopyThrottle
 from tidelog.store.object_store import ObjectStore
@@ -30,14 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from uuid import UUID
 
-    from tidelog.config.broker_config import BrokerConfig
-    from tidelog.env.machine import Machine
     from tidelog.log.log import Log
-    from tidelog.manager.cleaning import Cleaning
-    from tidelog.manager.directories.log_dirs import LogDirs
     from tidelog.manager.log_archiver import ArchivePass
-    from tidelog.manager.log_registry import LogRegistry
-    from tidelog.manager.topics.topics import Topics
+    from tidelog.manager.manager_part import Shared
     from tidelog.segment.filenames import TopicPartition
     from tidelog.store.objects import Objects
 
@@ -63,38 +59,24 @@ class _Claim(NamedTuple):
         return f"{self.part[0]}-{self.part[1]}"
 
 
-class Archiving:
+class Archiving(ManagerPart):
     """Copies and deletes for all logs of a manager; a pass runs on one thread at a time.
 
     ``should_stop`` is asked between parts of segments. ``_lock`` guards the counts.
     """
 
-    def __init__(
-        self,
-        machine: Machine,
-        config: Callable[[], BrokerConfig],
-        log_dirs: LogDirs,
-        registry: LogRegistry,
-        topics: Topics,
-        *,
-        cleaning: Cleaning,
-        should_stop: Callable[[], bool],
-    ) -> None:
+    def __init__(self, shared: Shared, should_stop: Callable[[], bool]) -> None:
         """Raise InvalidArgument if the settings name no archive's URI."""
-        self._machine: Final = machine
-        self._config: Final = config
-        self._log_dirs: Final = log_dirs
-        self._registry: Final = registry
-        self._topics: Final = topics
-        self._cleaning: Final = cleaning
+        super().__init__(shared)
+        config, uri = shared.config, shared.config().tidelog_archive_uri
         self._should_stop: Final = should_stop
-        self._store: Final[Objects] = ObjectStore(config().tidelog_archive_uri)
-        check_place(config().tidelog_archive_uri, log_dirs)
+        self._store: Final[Objects] = ObjectStore(uri)
+        check_place(uri, shared.log_dirs)
         self._archivers: dict[TopicPartition, LogArchiver] = {}
         self._reasons: dict[TopicPartition | _Claim, str] = {}
         """Why the last pass over a log, or over a claim, failed."""
         self._throttle: Final = CopyThrottle(
-            machine.clock, lambda: config().remote_log_manager_copy_max_bytes_per_second
+            shared.machine.clock, lambda: config().remote_log_manager_copy_max_bytes_per_second
         )
         self._lock = Lock()
         self._counts: dict[tuple[str, str], int] = {}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from tidelog.env.clock import NS_PER_MS
 from tidelog.env.task_gate import Pass, TaskGate
 from tidelog.errors import KafkaStorageError
+from tidelog.manager.manager_part import ManagerPart
 from tidelog.manager.staged_commits import RETRY_MS
 from tidelog.service.disk_share_pass import retain_by_percent
 from tidelog.service.ready_commits import ReadyCommits
@@ -19,17 +20,11 @@ from tidelog.service.ready_commits import ReadyCommits
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tidelog.config.broker_config import BrokerConfig
-    from tidelog.env.machine import Machine
     from tidelog.env.scheduler import Handle
     from tidelog.log.log import Log
-    from tidelog.manager.cleaning import Cleaning
-    from tidelog.manager.directories.disk_reserve import DiskReserve
-    from tidelog.manager.directories.log_dirs import LogDirs
     from tidelog.manager.lifecycle.deleter import LogDeleter
     from tidelog.manager.lifecycle.reopening import LogReopener
-    from tidelog.manager.log_registry import LogRegistry
-    from tidelog.manager.offset_checkpointing import OffsetCheckpointing
+    from tidelog.manager.manager_part import Shared
     from tidelog.manager.staged_commits import StagedCommits
     from tidelog.service.archive_upkeep import Archiving
     from tidelog.service.late_loading import LateLoader
@@ -49,23 +44,14 @@ class RequestLook(Protocol):
         """Begin nothing more, and wait for what runs."""
 
 
-class BackgroundTasks:
-    """The background tasks; ``start`` schedules them, each can be run by hand.
-
-    ``config`` is called at each use, so that changed settings take effect.
-    """
+class BackgroundTasks(ManagerPart):
+    """The background tasks; ``start`` schedules them, each can be run by hand."""
 
     def __init__(
         self,
-        machine: Machine,
-        config: Callable[[], BrokerConfig],
-        log_dirs: LogDirs,
-        registry: LogRegistry,
+        shared: Shared,
         *,
-        cleaning: Cleaning,
-        checkpointing: OffsetCheckpointing,
         deleter: LogDeleter,
-        reserve: DiskReserve,
         requests: RequestLook,
         reopener: LogReopener,
         late: LateLoader,
@@ -73,14 +59,8 @@ class BackgroundTasks:
         archiving: Callable[[Callable[[], bool]], Archiving] | None = None,
     ) -> None:
         """``archiving`` makes what archives logs, with what says that it should stop."""
-        self._machine = machine
-        self._config = config
-        self._log_dirs = log_dirs
-        self._registry = registry
-        self._cleaning = cleaning
-        self._checkpointing = checkpointing
+        super().__init__(shared)
         self._deleter = deleter
-        self._reserve = reserve
         self._requests = requests
         self._answers = Pass(requests.look)
         self._reopener = reopener
@@ -110,7 +90,7 @@ class BackgroundTasks:
             ("kafka-log-flusher", self.flush_dirty_logs, delay_ms, flush_ms),
             ("kafka-recovery-point-checkpoint", recovery_points, delay_ms, recovery_ms),
             ("kafka-log-start-offset-checkpoint", log_starts, delay_ms, start_ms),
-            ("tidelog-disk-reserve", self._reserve.look, 0, _RESERVE_MS),
+            ("tidelog-disk-reserve", self._registry.reserve.look, 0, _RESERVE_MS),
             ("tidelog-reopen-logs", self._reopener.reopen_all, 0, _RESERVE_MS),
             ("tidelog-load-logs-late", self.load_late, 0, _RESERVE_MS),
             ("tidelog-staged-commits", self._staged.finish_due, 0, RETRY_MS),
@@ -167,8 +147,7 @@ class BackgroundTasks:
                     total += _delete_old_segments(future, now_ms)
         if not self._gate.is_closed:
             if percent := self._config().tidelog_retention_disk_percent:
-                where = self._machine.fs, self._log_dirs, self._registry, self._cleaning
-                total += retain_by_percent(*where, percent=percent, now_ms=now_ms)
+                total += retain_by_percent(self.shared, percent=percent, now_ms=now_ms)
             self.delete_old_files()
         seconds = (clock.monotonic_ns() - began_ns) // NS_PER_MS / 1000
         _log.debug("Log cleanup completed. %d files deleted in %s seconds", total, seconds)

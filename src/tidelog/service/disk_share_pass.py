@@ -9,39 +9,29 @@ from tidelog.errors import KafkaStorageError, OffsetOutOfRange
 from tidelog.log.retention.disk_share import shrink_to_share
 
 if TYPE_CHECKING:
-    from tidelog.env.files import FileSystem
     from tidelog.log.log import Log
     from tidelog.manager.cleaning import Cleaning
-    from tidelog.manager.directories.log_dirs import LogDirs
-    from tidelog.manager.log_registry import LogRegistry
+    from tidelog.manager.manager_part import Shared
 
 _log = logging.getLogger(__name__)
 
 
-def retain_by_percent(
-    fs: FileSystem,
-    log_dirs: LogDirs,
-    registry: LogRegistry,
-    cleaning: Cleaning,
-    *,
-    percent: int,
-    now_ms: int,
-) -> int:
+def retain_by_percent(shared: Shared, *, percent: int, now_ms: int) -> int:
     """Delete the oldest segments of each directory above its share; return how many went.
 
     Only logs with the delete policy give segments, and never the active one, nor anything above the
     high watermark or of a transaction that is to be applied. Logs that are being cleaned or moved,
     or cannot be read, are left out.
     """
-    deleted = 0
+    deleted, log_dirs, cleaning = 0, shared.log_dirs, shared.cleaning
     for log_dir in log_dirs:
         try:
-            free_bytes = fs.free_bytes(log_dir.path)
+            free_bytes = shared.machine.fs.free_bytes(log_dir.path)
         except OSError as error:
             _log.error("retention-failed directory=%s reason=%s", log_dir.path, error)
             log_dirs.note_error(log_dir.path, error)
             continue
-        logs = sorted(registry.in_directory(log_dir.path).items())
+        logs = sorted(shared.registry.in_directory(log_dir.path).items())
         members = [_OpenLog(key, log, cleaning, now_ms) for key, log in logs]
         excess = shrink_to_share(members, free_bytes, percent)
         deleted += sum(member.deleted for member in members)

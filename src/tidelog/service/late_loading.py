@@ -12,15 +12,14 @@ from tidelog.env.clock import NS_PER_MS
 from tidelog.errors import StartAborted, TidelogError
 from tidelog.log.directory_guard import may_pass
 from tidelog.log.loading.load_watch import LoadWatcher
+from tidelog.manager.manager_part import ManagerPart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tidelog.env.machine import Machine
     from tidelog.log.loading.load_watch import RecoveryProgress
     from tidelog.manager.lifecycle.first_use import FirstUseLoader
-    from tidelog.manager.log_registry import LogRegistry
-    from tidelog.manager.topics.topics import Topics
+    from tidelog.manager.manager_part import Shared
     from tidelog.segment.filenames import TopicPartition
     from tidelog.service.mover import PartitionMover
 
@@ -54,7 +53,7 @@ class _StopWatcher(LoadWatcher):
             raise StartAborted("loading a log late was stopped")
 
 
-class LateLoader:
+class LateLoader(ManagerPart):
     """Loads or creates the partitions that have failed by an error that may pass.
 
     A log may have to be recovered, with the registry's ``change_lock`` held. So the time between
@@ -63,18 +62,8 @@ class LateLoader:
     reason is left to the next start.
     """
 
-    def __init__(
-        self,
-        machine: Machine,
-        registry: LogRegistry,
-        topics: Topics,
-        *,
-        first_use: FirstUseLoader,
-        mover: PartitionMover,
-    ) -> None:
-        self._clock: Final = machine.clock
-        self._topics: Final = topics
-        self._registry: Final = registry
+    def __init__(self, shared: Shared, *, first_use: FirstUseLoader, mover: PartitionMover) -> None:
+        super().__init__(shared)
         self._first_use: Final = first_use
         self._mover: Final = mover
         self._next: dict[TopicPartition, tuple[int, int]] = {}
@@ -87,11 +76,11 @@ class LateLoader:
         """Yield the partitions whose turn it is now; one that is new to this has still to wait."""
         waiting = {key for key, error in self._registry.failed().items() if may_pass(error)}
         self._failing_ns = 0
-        first = _after(self._clock.monotonic_ns(), _RETRY_NS)
+        first = _after(self._machine.clock.monotonic_ns(), _RETRY_NS)
         self._next = {key: self._next.get(key, first) for key in waiting}
         for key in sorted(waiting, key=lambda key: (self._next[key], key)):
             due_ns, _ = self._next[key]
-            if self._clock.monotonic_ns() >= max(due_ns, self._rests_until_ns):
+            if self._machine.clock.monotonic_ns() >= max(due_ns, self._rests_until_ns):
                 yield key
 
     def load(self, key: TopicPartition, should_stop: Callable[[], bool]) -> bool:
@@ -105,12 +94,12 @@ class LateLoader:
             if not self._topics.has(key):
                 self._registry.forget_failure(key)
                 return False
-            began_ns = self._clock.monotonic_ns()
+            began_ns = self._machine.clock.monotonic_ns()
             try:
                 return self._try(key, _StopWatcher(should_stop))
             finally:
                 if self._registry.life(key).error is not None:
-                    self._put_off(key, self._clock.monotonic_ns() - began_ns)
+                    self._put_off(key, self._machine.clock.monotonic_ns() - began_ns)
 
     def _try(self, key: TopicPartition, watcher: LoadWatcher) -> bool:
         try:
@@ -129,7 +118,7 @@ class LateLoader:
 
     def _put_off(self, key: TopicPartition, spent_ns: int) -> None:
         """Let a log wait after a try that failed, and all of them after a long time of such."""
-        now_ns = self._clock.monotonic_ns()
+        now_ns = self._machine.clock.monotonic_ns()
         _, delay_ns = self._next.get(key, (now_ns, _RETRY_NS))
         due_ns, next_delay_ns = _after(now_ns, delay_ns)
         self._next[key] = max(due_ns, now_ns + _REST * spent_ns), next_delay_ns

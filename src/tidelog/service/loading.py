@@ -21,6 +21,7 @@ from tidelog.log.directory_guard import PASSING, lacks_resources
 from tidelog.log.loading.load_watch import LoadWatcher
 from tidelog.manager.lifecycle.directory_closer import DirectoryCloser
 from tidelog.manager.lifecycle.load_progress import LoadProgress
+from tidelog.manager.manager_part import ManagerPart
 from tidelog.segment.filenames import (
     REMOTE_INDEX_CACHE,
     TopicPartition,
@@ -33,16 +34,13 @@ from tidelog.segment.filenames import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Iterator
 
-    from tidelog.datadir.catalogue import Topic
-    from tidelog.env.machine import Machine
     from tidelog.log.loading.load_watch import RecoveryProgress
     from tidelog.log.log import Log
     from tidelog.manager.directories.log_dir import LogDir
-    from tidelog.manager.directories.log_dirs import LogDirs
     from tidelog.manager.lifecycle.log_opener import LogOpener
-    from tidelog.manager.log_registry import LogRegistry
+    from tidelog.manager.manager_part import Shared
 
 _log = logging.getLogger(__name__)
 
@@ -97,7 +95,7 @@ class _Watcher(LoadWatcher):
         self._progress.segments_left(self._directory, self._thread, segments_left)
 
 
-class LogLoading:
+class LogLoading(ManagerPart):
     """Loads the logs of all directories, each directory on up to ``threads`` threads of its own.
 
     Kernels check bytes beside each other; what goes around them is Python, which does not. So one
@@ -106,27 +104,20 @@ class LogLoading:
 
     def __init__(
         self,
-        machine: Machine,
-        log_dirs: LogDirs,
+        shared: Shared,
         opener: LogOpener,
-        registry: LogRegistry,
-        topics: Collection[Topic],
         *,
         threads: int,
         should_stop: Callable[[], bool],
     ) -> None:
-        self._log_dirs = log_dirs
+        super().__init__(shared)
         self._opener = opener
-        self._registry = registry
         self._homes = {
             TopicPartition(topic.name, number): home
-            for topic in topics
+            for topic in shared.topics.all().values()
             for number, home in topic.partitions.items()
         }
         self._listed = {log_directory_name(*key) for key in self._homes}
-        self._fs = machine.fs
-        self._clock = machine.clock
-        self._scheduler = machine.scheduler
         self._threads = threads
         self._should_stop = should_stop
         self._lock = Lock()
@@ -146,19 +137,19 @@ class LogLoading:
             StartAborted: ``should_stop`` returned True. What was loaded is closed then as at the
                 end of a process, so that the next start need not recover it again.
         """
-        began = self._clock.monotonic_ns()
+        began = self._machine.clock.monotonic_ns()
         live = list(self._log_dirs)
         _log.info("Loading logs from log dirs %s", [one.path for one in live])
         jobs = [partial(self._load_directory, one) for one in live]
         try:
-            self._scheduler.run_all("log-loading", jobs, len(jobs))
+            self._machine.scheduler.run_all("log-loading", jobs, len(jobs))
         except StartAborted:
             self._close_in_order()
             raise
         except BaseException:
             self.close_all()
             raise
-        spent_ms = (self._clock.monotonic_ns() - began) // NS_PER_MS
+        spent_ms = (self._machine.clock.monotonic_ns() - began) // NS_PER_MS
         count = len(self._loaded.current) + len(self._loaded.future)
         unclean = f" (unclean log dirs = {sorted(self._unclean)})" if self._unclean else ""
         _log.info("Loaded %d logs in %dms%s", count, spent_ms, unclean)
@@ -189,7 +180,7 @@ class LogLoading:
         ]
         is_worth_it = sum(sizes.values()) >= len(names) * _PARALLEL_LOG_BYTES
         threads = self._threads if is_worth_it else 1
-        self._scheduler.run_all(f"log-recovery-{one.path}", jobs, threads)
+        self._machine.scheduler.run_all(f"log-recovery-{one.path}", jobs, threads)
         one.has_loaded_all = True
 
     def _log_recovery(self, path: str, count: int, *, is_clean: bool) -> None:
@@ -207,7 +198,7 @@ class LogLoading:
         self, one: LogDir, name: str, size_bytes: int, free: list[int], threads: int
     ) -> None:
         thread, log = free.pop(), None
-        began = self._clock.monotonic_ns()
+        began = self._machine.clock.monotonic_ns()
         try:
             self._check()
             if self._log_dirs.get(one.path) is one:
@@ -216,7 +207,7 @@ class LogLoading:
             self.progress.checked(one.path, thread, 0)
             done = self.progress.done(one.path, size_bytes)
             if log is not None:
-                spent_ms = (self._clock.monotonic_ns() - began) // NS_PER_MS
+                spent_ms = (self._machine.clock.monotonic_ns() - began) // NS_PER_MS
                 _log_completed(log, spent_ms, *done, one.path)
         finally:
             self.progress.segments_left(one.path, thread, 0)
@@ -268,23 +259,25 @@ class LogLoading:
 
         Left out are those that are not adopted, which a warning has named, and Kafka's own log.
         """
-        surveyed = survey(self._fs, path, listed=self._listed, links=self._log_dirs.links)
+        surveyed = survey(self._machine.fs, path, listed=self._listed, links=self._log_dirs.links)
         live = {log_directory_name(*key) for key in surveyed.live if key.topic != METADATA_TOPIC}
         live |= self._listed & surveyed.foreign.keys()  # loading them reports why they are not used
-        for name in sorted(self._fs.list(path)):
+        for name in sorted(self._machine.fs.list(path)):
             is_other = is_kept_apart(name) and name != REMOTE_INDEX_CACHE
-            if name in live or (is_other and is_directory(self._fs, os.path.join(path, name))):
+            if name in live or (
+                is_other and is_directory(self._machine.fs, os.path.join(path, name))
+            ):
                 yield name
 
     def _size(self, path: str, name: str) -> int:
         self._check()
         directory = os.path.join(path, name)
-        files = filter(is_log_file, self._fs.list(directory))
+        files = filter(is_log_file, self._machine.fs.list(directory))
         return sum(self._file_size(os.path.join(directory, file)) for file in files)
 
     def _file_size(self, path: str) -> int:
         try:
-            return self._fs.stat(path).size_bytes
+            return self._machine.fs.stat(path).size_bytes
         except OSError as error:
             if error.errno not in WRONG_KIND:
                 raise
@@ -309,8 +302,7 @@ class LogLoading:
             log_dir.checkpoints.write_log_starts(logs)
 
         closer = DirectoryCloser(
-            self._log_dirs,
-            self._scheduler,
+            self.shared,
             logs_in=logs_in,
             checkpoint=checkpoint,
             tidy_up=lambda _: None,

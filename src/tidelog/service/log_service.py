@@ -70,33 +70,15 @@ class LogService(LogManager):
 
     def _make_upkeep(self, watcher: LoadWatcher) -> None:
         super()._make_upkeep(watcher)
-        machine, log_dirs, registry = self.machine, self._log_dirs, self._registry
+        shared, registry = self.shared, self._registry
         self._group_lag = GroupLag(registry, self._topics)
-        self._mover = PartitionMover(
-            machine,
-            log_dirs,
-            topics=self._topics,
-            registry=registry,
-            creator=self._creator,
-            deleter=self._deleter,
-            cleaning=self.cleaning,
-            checkpointing=self._checkpointing,
-            configured_rate=lambda: self._config.replica_alter_log_dirs_io_max_bytes_per_second,
-            reserve_bytes=lambda: self._config.tidelog_reserve_bytes,
-        )
+        self._mover = PartitionMover(shared, creator=self._creator, deleter=self._deleter)
         self.tasks = BackgroundTasks(
-            *(machine, lambda: self._config, log_dirs, registry),
-            cleaning=self.cleaning,
-            checkpointing=self._checkpointing,
+            shared,
             deleter=self._deleter,
-            reserve=self._reserve,
-            requests=RequestService(machine, log_dirs, self, MoveRequests(registry, self._mover)),
+            requests=RequestService(self, MoveRequests(registry, self._mover)),
             reopener=self._reopener,
-            late=LateLoader(
-                *(machine, registry, self._topics),
-                first_use=self._first_use,
-                mover=self._mover,
-            ),
+            late=LateLoader(shared, first_use=self._first_use, mover=self._mover),
             staged=self.staged_commits,
             archiving=self._archiving if self._config.tidelog_archive_uri else None,
         )
@@ -109,11 +91,7 @@ class LogService(LogManager):
     def _archiving(self, should_stop: Callable[[], bool]) -> Archiving:
         from tidelog.service.archive_upkeep import Archiving  # noqa: PLC0415 - few services need a store
 
-        return Archiving(
-            *(self.machine, lambda: self._config, self._log_dirs, self._registry, self._topics),
-            cleaning=self.cleaning,
-            should_stop=should_stop,
-        )
+        return Archiving(self.shared, should_stop)
 
     def _log_not_archived(self) -> None:
         """Log the topics that are to be archived, though this service has no archive."""
@@ -329,11 +307,8 @@ class LogService(LogManager):
 
     def _load(self, should_stop: Callable[[], bool]) -> None:
         loading = LogLoading(
-            self.machine,
-            self._log_dirs,
+            self.shared,
             self._opener,
-            self._registry,
-            self.topics().values(),
             threads=self.recovery_threads,
             should_stop=should_stop,
         )
@@ -341,12 +316,7 @@ class LogService(LogManager):
         loaded = loading.run()
         self.progress = None
         reconciler = Reconciler(
-            self._log_dirs,
-            topics=self._topics,
-            registry=self._registry,
-            creator=self._creator,
-            deleter=self._deleter,
-            queue=self._queue,
+            self.shared, creator=self._creator, deleter=self._deleter, queue=self._queue
         )
         try:
             reconciler.reconcile(loaded, self._is_stray)

@@ -31,6 +31,7 @@ from tidelog.errors import (
 )
 from tidelog.log.directory_guard import is_passing, lacks_space, may_pass
 from tidelog.manager.lifecycle.move_status import MoveState, MoveStatus
+from tidelog.manager.manager_part import ManagerPart
 from tidelog.records.isolation import Isolation
 from tidelog.segment.filenames import log_directory_name, log_future_directory_name
 from tidelog.service.move_pace import CopyThrottle, MoveRates
@@ -38,17 +39,12 @@ from tidelog.service.move_pace import CopyThrottle, MoveRates
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from tidelog.env.machine import Machine
     from tidelog.log.log import Log
-    from tidelog.manager.cleaning import Cleaning
     from tidelog.manager.directories.log_dir import LogDir
-    from tidelog.manager.directories.log_dirs import LogDirs
     from tidelog.manager.lifecycle.creator import LogCreator
     from tidelog.manager.lifecycle.deleter import LogDeleter
-    from tidelog.manager.log_registry import LogRegistry
-    from tidelog.manager.offset_checkpointing import OffsetCheckpointing
+    from tidelog.manager.manager_part import Shared
     from tidelog.manager.partition import Partition
-    from tidelog.manager.topics.topics import Topics
     from tidelog.segment.filenames import TopicPartition
     from tidelog.segment.segment import LogSegment
 
@@ -64,7 +60,7 @@ _SAMPLE_ID: Final = "0" * 32
 _FAR: Final = (1 << 31) - 1
 
 
-class PartitionMover:
+class PartitionMover(ManagerPart):
     """Moves partitions between data directories, a piece a task of the scheduler.
 
     Cleaning of a partition is paused while it moves. ``_lock`` guards which pauses are this
@@ -72,33 +68,17 @@ class PartitionMover:
     during a step, so that ``stop`` can wait for it.
     """
 
-    def __init__(
-        self,
-        machine: Machine,
-        log_dirs: LogDirs,
-        *,
-        topics: Topics,
-        registry: LogRegistry,
-        creator: LogCreator,
-        deleter: LogDeleter,
-        cleaning: Cleaning,
-        checkpointing: OffsetCheckpointing,
-        configured_rate: Callable[[], int] = lambda: INT64_MAX,
-        reserve_bytes: Callable[[], int] = lambda: 0,
-    ) -> None:
-        self.throttle = CopyThrottle(machine.clock, configured_rate)
+    def __init__(self, shared: Shared, *, creator: LogCreator, deleter: LogDeleter) -> None:
+        super().__init__(shared)
+        clock, config = shared.machine.clock, shared.config
+        self.throttle = CopyThrottle(
+            clock, lambda: config().replica_alter_log_dirs_io_max_bytes_per_second
+        )
         """The limit of all moves."""
         self.ended: dict[TopicPartition, str] = {}
         """Why the last move of a partition ended, of those that did not reach their target."""
-        self._machine = machine
-        self._log_dirs = log_dirs
-        self._topics = topics
-        self._registry = registry
         self._creator = creator
         self._deleter = deleter
-        self._cleaning = cleaning
-        self._checkpointing = checkpointing
-        self._reserve_bytes = reserve_bytes
         self._lock = Lock()
         self._step_lock = Lock()
         self._paused: set[TopicPartition] = set()
@@ -107,7 +87,7 @@ class PartitionMover:
         self._throttled: set[TopicPartition] = set()
         self._undeleted: set[TopicPartition] = set()
         """Moves that ``cut_copy`` gave up and whose copies could not be renamed."""
-        self._rates = MoveRates(machine.clock)
+        self._rates = MoveRates(clock)
         self._is_stopped = False
 
     def move(self, key: TopicPartition, path: str) -> bool:
@@ -181,7 +161,8 @@ class PartitionMover:
                     size += log.size_bytes - self._left_bytes(key, path)
                     sources.add(log.data_dir)
         if sources:
-            self._check_free(path, size, "the logs to move", self._reserve_bytes())
+            reserve = self._config().tidelog_reserve_bytes
+            self._check_free(path, size, "the logs to move", reserve)
         for source in sorted(sources):
             what = "the list of topics, which a move writes there"
             self._check_free(source, self._catalogue_bytes(source), what)

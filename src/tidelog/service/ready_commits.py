@@ -16,6 +16,7 @@ from tidelog.errors import (
 )
 from tidelog.mailbox.letter import State
 from tidelog.mailbox.look import Look
+from tidelog.manager.manager_part import ManagerPart
 from tidelog.staging.ready import ReadyFiles
 from tidelog.staging.ready_expiry import settle
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-class ReadyCommits:
+class ReadyCommits(ManagerPart):
     """Commits the transactions of waiting manifests; used by one thread at a time.
 
     A claim that this process did not make is void, since it holds the lock: the manifest waits
@@ -36,15 +37,16 @@ class ReadyCommits:
     """
 
     def __init__(self, staged: StagedCommits, should_stop: Callable[[], bool]) -> None:
+        super().__init__(staged.shared)
         self._staged: Final = staged
         self._should_stop: Final = should_stop
-        self._look: Final = Look(staged.machine.fs, ReadyFiles, self._meet)
+        self._look: Final = Look(self._machine.fs, ReadyFiles, self._meet)
         self._unseen: Final[dict[str, dict[str, tuple[ReadyFiles, str]]]] = {}
         """Claims that their waiters are to delete, with the marks of these, by directory."""
 
     def commit_all(self) -> None:
         """Commit what waits in each directory; one listing of it, if nothing does."""
-        for path, names in self._staged.log_dirs.listed():
+        for path, names in self._log_dirs.listed():
             self._find_unseen(path, names)
             self._look.look(path, names)
 
@@ -57,10 +59,10 @@ class ReadyCommits:
                 self._look.look_again(files)
 
     def _meet(self, files: ReadyFiles, states: set[State]) -> None:
-        with self._staged.registry.change_lock:
-            if self._should_stop() or self._staged.registry.is_closed:
+        with self._registry.change_lock:
+            if self._should_stop() or self._registry.is_closed:
                 return
-            now_ms = self._staged.machine.clock.now_ms()
+            now_ms = self._machine.clock.now_ms()
             refuse = partial(self._refuse_malformed, files)
             manifest = settle(files, states, now_ms, refuse)
             if State.ANSWERED in states:
@@ -75,7 +77,7 @@ class ReadyCommits:
         except CommitUnfinished:
             return  # its journal is applied later, and then its waiter is answered
         except TidelogError as error:
-            if self._staged.log_dirs.get(path) is not None:
+            if self._log_dirs.get(path) is not None:
                 self._refuse(files, error)
             return
         except Exception as error:
@@ -84,7 +86,7 @@ class ReadyCommits:
             # A fault of the program before the commit point: the waiter need not time out.
             self._refuse(files, KafkaStorageError(f"the commit failed unexpectedly: {error!r}"))
             return
-        self._staged.registry.counters.committed_for_others(refused=False)
+        self._registry.counters.committed_for_others(refused=False)
         if done.is_named:
             files.delete(State.CLAIMED)
         else:
@@ -109,7 +111,7 @@ class ReadyCommits:
         except OSError:
             files.change(State.CLAIMED, State.WAITING)  # to be answered later, until its deadline
             raise
-        self._staged.registry.counters.committed_for_others(refused=True)
+        self._registry.counters.committed_for_others(refused=True)
         self._look.settle(files)
         text = "commit-refused directory=%s manifest=%s reason=%s"
         _log.warning(text, files.data_dir, files.stem, error)

@@ -14,6 +14,7 @@ from tidelog.errors import KafkaStorageError
 from tidelog.log.directory_guard import is_passing, lacks_resources
 from tidelog.manager.lifecycle.log_closer import log_closer
 from tidelog.manager.lifecycle.partition_loader import take_in
+from tidelog.manager.manager_part import ManagerPart
 from tidelog.segment.filenames import TopicPartition, log_directory_name
 
 if TYPE_CHECKING:
@@ -23,33 +24,27 @@ if TYPE_CHECKING:
     from tidelog.datadir.catalogue import Topic
     from tidelog.errors import TidelogError
     from tidelog.log.log import Log
-    from tidelog.manager.directories.log_dirs import LogDirs
     from tidelog.manager.lifecycle.creator import LogCreator
     from tidelog.manager.lifecycle.deleter import LogDeleter
     from tidelog.manager.lifecycle.deletion_queue import DeletionQueue
-    from tidelog.manager.log_registry import LogRegistry
-    from tidelog.manager.topics.topics import Topics
+    from tidelog.manager.manager_part import Shared
     from tidelog.service.loading import FoundLog, LoadedLogs
 
 _log = logging.getLogger(__name__)
 
 
-class Reconciler:
+class Reconciler(ManagerPart):
     """Takes loaded logs into service: which of two is a partition's, which are not any topic's."""
 
     def __init__(
         self,
-        log_dirs: LogDirs,
+        shared: Shared,
         *,
-        topics: Topics,
-        registry: LogRegistry,
         creator: LogCreator,
         deleter: LogDeleter,
         queue: DeletionQueue,
     ) -> None:
-        self._log_dirs = log_dirs
-        self._topics = topics
-        self._registry = registry
+        super().__init__(shared)
         self._creator = creator
         self._deleter = deleter
         self._queue = queue

@@ -229,7 +229,7 @@ def test_a_group_that_commits_does_not_wait_for_a_commit_that_waits_for_it() -> 
     key = TopicPartition("in", 0)
     moved = {key: Position(0, -1, "", 1, topic.topic_id)}
 
-    with ThreadPoolExecutor() as pool, logs.manager.staged_commits.registry.change_lock:
+    with ThreadPoolExecutor() as pool, logs.manager.shared.registry.change_lock:
         committing = pool.submit(logs.groups.commit, partition, "g", moved, {key: None})
         done, _ = wait([committing], timeout=30)
 
@@ -515,7 +515,7 @@ def test_no_commit_begins_between_the_look_at_an_old_file_and_its_deletion(
     home.clock.set_time_of_day(home.clock.now_ms() + 2 * LEFTOVER_MS)
     lock = _CountedLock()
     holds: list[int] = []
-    monkeypatch.setattr(manager.staged_commits.registry, "change_lock", lock)
+    monkeypatch.setattr(manager.shared.registry, "change_lock", lock)
     for name in ("list", "stat", "delete"):
         operation = getattr(home.fs, name)
 

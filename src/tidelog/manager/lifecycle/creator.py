@@ -23,6 +23,7 @@ from tidelog.manager.lifecycle.deletion_queue import remove_directory
 from tidelog.manager.lifecycle.known_copies import KnownCopies
 from tidelog.manager.lifecycle.lost_offsets import check_not_archived, warn_of_lost_log
 from tidelog.manager.lifecycle.partition_loader import take_in
+from tidelog.manager.manager_part import ManagerPart
 from tidelog.segment.filenames import (
     TopicPartition,
     log_directory_name,
@@ -34,15 +35,11 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tidelog.datadir.catalogue import Topic
-    from tidelog.env.machine import Machine
     from tidelog.log.log import Log
-    from tidelog.manager.cleaning import Cleaning
     from tidelog.manager.directories.log_dir import LogDir
-    from tidelog.manager.directories.log_dirs import LogDirs
     from tidelog.manager.lifecycle.deleter import LogDeleter
     from tidelog.manager.lifecycle.log_opener import LogOpener
-    from tidelog.manager.log_registry import LogRegistry
-    from tidelog.manager.topics.topics import Topics
+    from tidelog.manager.manager_part import Shared
 
     OnFailure = Callable[[Sequence[TopicPartition], KafkaStorageError], None]
 
@@ -66,29 +63,15 @@ def _raising_first(
         raise errors[0]
 
 
-class LogCreator:
+class LogCreator(ManagerPart):
     """Creates logs. Its methods take the registry's ``change_lock``."""
 
-    def __init__(
-        self,
-        machine: Machine,
-        log_dirs: LogDirs,
-        *,
-        topics: Topics,
-        registry: LogRegistry,
-        opener: LogOpener,
-        cleaning: Cleaning,
-        deleter: LogDeleter,
-    ) -> None:
-        self._machine = machine
-        self._log_dirs = log_dirs
-        self._topics = topics
-        self._registry = registry
+    def __init__(self, shared: Shared, *, opener: LogOpener, deleter: LogDeleter) -> None:
+        super().__init__(shared)
         self._opener = opener
-        self._cleaning = cleaning
         self._deleter = deleter
         self._preferred: dict[TopicPartition, str] = {}
-        self.copies = KnownCopies(machine.fs, log_dirs)
+        self.copies = KnownCopies(shared.machine.fs, shared.log_dirs)
         """The copies that moves make, open or left behind."""
 
     def cancel_move(self, key: TopicPartition) -> None:

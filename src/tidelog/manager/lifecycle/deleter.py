@@ -18,6 +18,7 @@ from tidelog.log.directory_guard import is_passing, lacks_space
 from tidelog.log.loading.cut_files import is_cut_name, is_newer
 from tidelog.mailbox.look import Look
 from tidelog.manager.lifecycle.deletion_queue import remove_directory
+from tidelog.manager.manager_part import ManagerPart
 from tidelog.segment.filenames import (
     TopicPartition,
     is_delete_directory,
@@ -39,37 +40,20 @@ if TYPE_CHECKING:
 
     from tidelog.datadir.catalogue import Topic
     from tidelog.env.files import FileSystem
-    from tidelog.env.machine import Machine
     from tidelog.log.log import Log
-    from tidelog.manager.cleaning import Cleaning
     from tidelog.manager.directories.log_dir import LogDir
-    from tidelog.manager.directories.log_dirs import LogDirs
     from tidelog.manager.lifecycle.deletion_queue import DeletionQueue
-    from tidelog.manager.log_registry import LogRegistry
-    from tidelog.manager.topics.topics import Topics
+    from tidelog.manager.manager_part import Shared
 
 _log = logging.getLogger(__name__)
 
 
-class LogDeleter:
+class LogDeleter(ManagerPart):
     """Deletes logs. Its methods take the registry's ``change_lock``."""
 
-    def __init__(
-        self,
-        machine: Machine,
-        log_dirs: LogDirs,
-        *,
-        topics: Topics,
-        registry: LogRegistry,
-        queue: DeletionQueue,
-        cleaning: Cleaning,
-    ) -> None:
-        self._machine = machine
-        self._log_dirs = log_dirs
-        self._topics = topics
-        self._registry = registry
-        self._queue = queue
-        self._cleaning = cleaning
+    def __init__(self, shared: Shared, queue: DeletionQueue) -> None:
+        super().__init__(shared)
+        machine, self._queue = shared.machine, queue
         self._manifests = Look(
             *(machine.fs, ReadyFiles),
             lambda files, states: sweep(files, states, machine.clock.now_ms()),

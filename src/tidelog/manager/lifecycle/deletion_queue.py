@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tidelog.env.task_gate import TaskGate
 from tidelog.errors import KafkaStorageError
 from tidelog.log.directory_guard import may_pass
+from tidelog.manager.manager_part import ManagerPart
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tidelog.env.files import FileSystem
-    from tidelog.env.machine import Machine
     from tidelog.env.scheduler import Handle
     from tidelog.log.log import Log
+    from tidelog.manager.manager_part import Shared
 
 _log = logging.getLogger(__name__)
 
@@ -35,25 +34,14 @@ class _LogToDelete(NamedTuple):
     since_ms: int
 
 
-class DeletionQueue:
+class DeletionQueue(ManagerPart):
     """The directories to be deleted, in the order in which they were added. ``_lock`` guards it.
 
-    ``delay_ms`` is called at each pass, so that a change of the setting takes effect at once. What
-    a full disk or a lack of descriptors keeps from being deleted is tried again.
+    What a full disk or a lack of descriptors keeps from being deleted is tried again.
     """
 
-    def __init__(
-        self,
-        machine: Machine,
-        *,
-        delay_ms: Callable[[], int],
-        on_failure: Callable[[str, OSError], None],
-    ) -> None:
-        self._fs = machine.fs
-        self._clock = machine.clock
-        self._scheduler = machine.scheduler
-        self._delay_ms = delay_ms
-        self._on_failure = on_failure
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
         self._lock = Lock()
         self._queue: deque[_LogToDelete] = deque()
         self._handle: Handle | None = None
@@ -64,13 +52,13 @@ class DeletionQueue:
 
     @property
     def delay_ms(self) -> int:
-        """How long a directory waits, in ms."""
-        return self._delay_ms()
+        """How long a directory waits, in ms, as of now."""
+        return self._topics.delete_delay_ms
 
     def add(self, directory: str, log: Log | None = None) -> None:
         """Delete a directory, and the log that is open there, after the delay."""
         with self._lock:
-            self._queue.append(_LogToDelete(directory, log, self._clock.now_ms()))
+            self._queue.append(_LogToDelete(directory, log, self._machine.clock.now_ms()))
 
     def drop(self, data_directory: str) -> None:
         """Forget what lies in a data directory that failed."""
@@ -84,7 +72,7 @@ class DeletionQueue:
 
     def start(self, delay_ms: int) -> None:
         """Run the task ``kafka-delete-logs`` after ``delay_ms``, then as needed."""
-        self._handle = self._scheduler.schedule(
+        self._handle = self._machine.scheduler.schedule(
             "kafka-delete-logs", self._gate.guarded(self._run), delay_ms=max(delay_ms, 0)
         )
 
@@ -104,14 +92,14 @@ class DeletionQueue:
 
     def delete_due(self) -> int:
         """Delete what has waited long enough; return the ms until the next is due."""
-        delay_ms = self._delay_ms()
+        delay_ms = self.delay_ms
         is_complete = self._delete_each(delay_ms)
         with self._lock:
             if not is_complete:
                 return max(delay_ms, _AFTER_ERROR_MS)
             if not self._queue:
                 return max(delay_ms, 1)
-            return max(self._queue[0].since_ms + delay_ms - self._clock.now_ms(), 1)
+            return max(self._queue[0].since_ms + delay_ms - self._machine.clock.now_ms(), 1)
 
     def _delete_each(self, delay_ms: int | None) -> bool:
         """Try once to delete each directory that is due; return False if some have to wait."""
@@ -130,7 +118,7 @@ class DeletionQueue:
             if not self._queue:
                 return None
             first = self._queue[0]
-            if delay_ms is not None and first.since_ms + delay_ms > self._clock.now_ms():
+            if delay_ms is not None and first.since_ms + delay_ms > self._machine.clock.now_ms():
                 return None
             return self._queue.popleft()
 
@@ -147,7 +135,7 @@ class DeletionQueue:
         try:
             if waiting.log is not None:
                 self._delete_log(waiting.log)
-            remove_directory(self._fs, waiting.directory)
+            remove_directory(self._machine.fs, waiting.directory)
             _log.info("log-deleted directory=%s", waiting.directory)
         except (KafkaStorageError, OSError) as error:
             _log.error("log-delete-failed directory=%s reason=%s", waiting.directory, error)
@@ -157,12 +145,12 @@ class DeletionQueue:
                 self.add(waiting.directory)
                 return False
             if isinstance(error, OSError):
-                self._on_failure(os.path.dirname(waiting.directory), error)
+                self._log_dirs.note_error(os.path.dirname(waiting.directory), error)
         return True
 
     def _delete_log(self, log: Log) -> None:
         """Delete an open log; of one whose directory is a link, the files stay."""
-        if self._fs.is_link(log.directory):
+        if self._machine.fs.is_link(log.directory):
             log.close_handlers()
         else:
             log.delete()

@@ -10,29 +10,28 @@ from typing import TYPE_CHECKING
 
 from tidelog.errors import KafkaStorageError
 from tidelog.manager.lifecycle.log_closer import log_closer
+from tidelog.manager.manager_part import ManagerPart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from tidelog.env.scheduler import Scheduler
     from tidelog.log.log import Log
     from tidelog.manager.directories.log_dir import LogDir
-    from tidelog.manager.directories.log_dirs import LogDirs
+    from tidelog.manager.manager_part import Shared
 
     Failure = OSError | KafkaStorageError
 
 _log = logging.getLogger(__name__)
 
 
-class DirectoryCloser:
+class DirectoryCloser(ManagerPart):
     """Closes all directories. A directory where anything fails is not marked clean; others are.
 
     Every lock is held until all logs are closed and ``tidy_up`` has returned: what is left of
     deleted topics, say, may lie in several directories.
 
     Args:
-        log_dirs: the directories.
-        scheduler: has threads for the directories, and for the logs of each.
+        shared: has the directories, and threads for them and for the logs of each.
         logs_in: returns the open logs of a directory.
         checkpoint: writes the offsets of the logs of a directory.
         tidy_up: called with the directories that closed without an error, before they are marked.
@@ -41,16 +40,14 @@ class DirectoryCloser:
 
     def __init__(
         self,
-        log_dirs: LogDirs,
-        scheduler: Scheduler,
+        shared: Shared,
         *,
         logs_in: Callable[[str], Mapping[tuple[str, int], Log]],
         checkpoint: Callable[[LogDir], None],
         tidy_up: Callable[[Collection[LogDir]], None],
         threads: int,
     ) -> None:
-        self._log_dirs = log_dirs
-        self._scheduler = scheduler
+        super().__init__(shared)
         self._logs_in = logs_in
         self._checkpoint = checkpoint
         self._tidy_up = tidy_up
@@ -95,7 +92,7 @@ class DirectoryCloser:
             return run
 
         jobs = [job(one) for one in log_dirs]
-        done = self._scheduler.run_all("log-closing", jobs, len(jobs))
+        done = self._machine.scheduler.run_all("log-closing", jobs, len(jobs))
         return [one for one, is_done in zip(log_dirs, done, strict=True) if is_done]
 
     def _close_logs(self, log_dir: LogDir) -> None:
@@ -104,7 +101,7 @@ class DirectoryCloser:
         log_dir.doubted.update(log.directory for log in logs if log.contradiction is not None)
         jobs = [log_closer(log) for log in logs]
         name = f"log-closing-{log_dir.path}"
-        failed = self._scheduler.run_all(name, jobs, self._threads)
+        failed = self._machine.scheduler.run_all(name, jobs, self._threads)
         first = next((error for error in failed if error is not None), None)
         if first is not None:
             raise first

@@ -13,27 +13,25 @@ from tidelog.datadir.partition_directories import is_directory
 from tidelog.datadir.uncatalogued_topics import readable_topic_id
 from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
 from tidelog.manager.lifecycle.partition_loader import take_in
+from tidelog.manager.manager_part import ManagerPart
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
     from uuid import UUID
 
     from tidelog.datadir.catalogue import Topic
-    from tidelog.env.machine import Machine
     from tidelog.log.loading.load_watch import LoadWatcher
     from tidelog.log.log import Log
     from tidelog.manager.directories.log_dir import LogDir
-    from tidelog.manager.directories.log_dirs import LogDirs
     from tidelog.manager.lifecycle.creator import LogCreator
     from tidelog.manager.lifecycle.log_opener import LogOpener
-    from tidelog.manager.log_registry import LogRegistry
+    from tidelog.manager.manager_part import Shared
     from tidelog.manager.partition import Partition
-    from tidelog.manager.topics.topics import Topics
 
 _log = logging.getLogger(__name__)
 
 
-class FirstUseLoader:
+class FirstUseLoader(ManagerPart):
     """Loads, recovers or creates the log of a partition that the catalogue lists.
 
     ``watcher`` is notified of how far recoveries are and what they cut.
@@ -41,19 +39,13 @@ class FirstUseLoader:
 
     def __init__(
         self,
-        machine: Machine,
-        log_dirs: LogDirs,
+        shared: Shared,
         *,
-        topics: Topics,
-        registry: LogRegistry,
         opener: LogOpener,
         creator: LogCreator,
         watcher: LoadWatcher,
     ) -> None:
-        self._fs: Final = machine.fs
-        self._log_dirs: Final = log_dirs
-        self._topics: Final = topics
-        self._registry: Final = registry
+        super().__init__(shared)
         self._opener: Final = opener
         self._creator: Final = creator
         self._watcher: Final = watcher
@@ -122,13 +114,15 @@ class FirstUseLoader:
         """Return whether a directory has a log of a partition that may be the topic's."""
         path = log_dir.path_of(*key)
         with self._log_dirs.failing(log_dir.path, f"looking for {key}"):
-            is_log = is_directory(self._fs, path) and not self._log_dirs.links.why_foreign(path)
-            return is_log and readable_topic_id(self._fs, path) in {None, topic.topic_id}
+            is_log = is_directory(self._machine.fs, path) and not self._log_dirs.links.why_foreign(
+                path
+            )
+            return is_log and readable_topic_id(self._machine.fs, path) in {None, topic.topic_id}
 
     def _is_there(self, log_dir: LogDir, key: TopicPartition) -> bool:
         """Return whether a directory has the log of a partition, or the copy that becomes it."""
         with self._log_dirs.failing(log_dir.path, f"looking for {key}"):
-            if self._fs.exists(log_dir.path_of(*key)):
+            if self._machine.fs.exists(log_dir.path_of(*key)):
                 return True
         return bool(self._creator.copies.within(log_dir, key))
 
@@ -163,10 +157,10 @@ class FirstUseLoader:
         with self._log_dirs.failing(log_dir.path, f"loading {key}"):
             self._log_dirs.links.check(current)
             log_dir.begin_change()
-            if self._fs.exists(current):
+            if self._machine.fs.exists(current):
                 return
             for future in self._creator.copies.within(log_dir, key)[:1]:
-                self._fs.rename(future, current)
+                self._machine.fs.rename(future, current)
                 # Appends follow: a power cut must not take them back to a name that no start loads.
-                self._fs.sync_directory(log_dir.path)
+                self._machine.fs.sync_directory(log_dir.path)
                 _log.info("future-log-promoted directory=%s", current)

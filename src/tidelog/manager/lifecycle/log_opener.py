@@ -10,20 +10,18 @@ from tidelog.log.archived import ArchivedOffsets
 from tidelog.log.flush_times import FlushTimes
 from tidelog.log.loading.cut_keeper import KeepCuts
 from tidelog.log.loading.load_watch import SILENT
-from tidelog.log.log import DEFAULT_PRODUCER_CONFIG, Log
+from tidelog.log.log import Log
 from tidelog.log.producers.producer_state import ProducerStateConfig
 from tidelog.log.topic_id import PARTITION_METADATA_FILE, read_partition_metadata
+from tidelog.manager.manager_part import ManagerPart
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from uuid import UUID
 
     from tidelog.config.broker_config import BrokerConfig
-    from tidelog.config.log_config import LogConfig
-    from tidelog.env.machine import Machine
     from tidelog.log.loading.load_watch import LoadWatcher
     from tidelog.manager.directories.log_dir import LogDir
-    from tidelog.manager.directories.log_dirs import LogDirs
+    from tidelog.manager.manager_part import Shared
     from tidelog.segment.filenames import TopicPartition
 
 
@@ -44,32 +42,14 @@ class RecoveryRules(NamedTuple):
 USUAL_RECOVERY: Final = RecoveryRules()
 
 
-class LogOpener:
-    """Opens logs.
+class LogOpener(ManagerPart):
+    """Opens logs; ``recovery`` says how they are recovered."""
 
-    Args:
-        machine: disk, clock, scheduler and random numbers.
-        config_of: returns the settings in force for a topic.
-        log_dirs: the data directories; one is taken offline when its disk fails.
-        producer_config: the broker's settings about producers.
-        recovery: how logs are recovered.
-    """
-
-    def __init__(
-        self,
-        machine: Machine,
-        *,
-        config_of: Callable[[str], LogConfig],
-        log_dirs: LogDirs,
-        producer_config: ProducerStateConfig = DEFAULT_PRODUCER_CONFIG,
-        recovery: RecoveryRules = USUAL_RECOVERY,
-    ) -> None:
+    def __init__(self, shared: Shared, recovery: RecoveryRules) -> None:
+        super().__init__(shared)
         self.flush_times = FlushTimes()
         """The flushes of all logs."""
-        self._machine = machine
-        self._config_of = config_of
-        self._log_dirs = log_dirs
-        self._producer_config = producer_config
+        self._producer_config = _producer_config_of(shared.config())
         self._recovery = recovery
 
     def load(
@@ -146,7 +126,7 @@ class LogOpener:
         machine, rules = self._machine, recovery or self._recovery
         with self._log_dirs.failing(os.path.dirname(path), f"opening {key}"):
             self._log_dirs.links.check(path)
-        config = self._config_of(key.topic)
+        config = self._topics.config_of(key.topic)
         claim = self._claim_of(key, path) if config.remote_storage_enable else ClaimFile()
         archive = claim.archive
         if archive is not None:  # records below its start were deleted
@@ -188,7 +168,7 @@ class LogOpener:
             return read_claim(fs, claim_file(data_dir, topic_id, key.partition))
 
 
-def producer_config_of(config: BrokerConfig) -> ProducerStateConfig:
+def _producer_config_of(config: BrokerConfig) -> ProducerStateConfig:
     """Return the settings of a broker that are about producers."""
     return ProducerStateConfig(
         config.producer_id_expiration_ms,

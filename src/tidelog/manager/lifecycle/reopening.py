@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.errors import TidelogError
 from tidelog.log.loading.load_watch import SILENT
+from tidelog.manager.manager_part import ManagerPart
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tidelog.log.loading.load_watch import LoadWatcher
-    from tidelog.manager.directories.log_dirs import LogDirs
     from tidelog.manager.lifecycle.log_opener import LogOpener, RecoveryRules
-    from tidelog.manager.log_registry import LogRegistry
+    from tidelog.manager.manager_part import Shared
     from tidelog.manager.partition import Partition
 
 _log = logging.getLogger(__name__)
 
 
-class LogReopener:
+class LogReopener(ManagerPart):
     """Reopens logs that are offline in directories that are not.
 
     A log whose disk failed is not reopened, even in the instant before its directory is offline.
@@ -36,13 +36,11 @@ class LogReopener:
 
     def __init__(
         self,
-        log_dirs: LogDirs,
-        registry: LogRegistry,
+        shared: Shared,
         opener: LogOpener,
         cut_copy: Callable[[TopicPartition, int], None],
     ) -> None:
-        self._log_dirs: Final = log_dirs
-        self._registry: Final = registry
+        super().__init__(shared)
         self._opener: Final = opener
         self._cut_copy: Final = cut_copy
 

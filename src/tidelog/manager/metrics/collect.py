@@ -7,7 +7,7 @@ the gauges of ``UnifiedLog``, ``LogManager``, ``LogCleaner`` and ``ReplicaManage
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from tidelog.errors import TidelogError
 from tidelog.log.loading.cut_files import is_cut_name
@@ -19,44 +19,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from tidelog.cleaner.log_cleaner import LogCleaner
-    from tidelog.config.broker_config import BrokerConfig
     from tidelog.env.files import FileSystem
     from tidelog.log.flush_times import FlushTimes
     from tidelog.log.log import Log
-    from tidelog.manager.directories.disk_reserve import DiskReserve
-    from tidelog.manager.directories.log_dirs import LogDirs, OfflineReason
+    from tidelog.manager.directories.log_dirs import OfflineReason
     from tidelog.manager.lifecycle.load_progress import LoadProgress
-    from tidelog.manager.log_registry import LogRegistry
-    from tidelog.manager.metrics.counters import Counters
+    from tidelog.manager.manager_part import Shared
     from tidelog.manager.metrics.metric import Tags
-    from tidelog.manager.topics.topics import Topics
     from tidelog.segment.filenames import TopicPartition
 
 
-class MetricSources(NamedTuple):
-    """What the metrics of a log manager are computed from. ``progress``: of the loading, if any."""
-
-    config: BrokerConfig
-    now_ms: int
-    log_dirs: LogDirs
-    registry: LogRegistry
-    topics: Topics
-    counters: Counters
-    reserve: DiskReserve
-    flush_times: FlushTimes
-    cleaner: LogCleaner | None
-    progress: LoadProgress | None
-    fs: FileSystem
-
-
-def collect(sources: MetricSources) -> list[Metric]:
-    """Return all metrics as of now."""
-    registry = sources.registry
+def collect(shared: Shared, flush_times: FlushTimes, progress: LoadProgress | None) -> list[Metric]:
+    """Return all metrics as of now; ``progress``: of the loading, if any."""
+    registry, cleaner = shared.registry, shared.cleaning.cleaner
     metrics = [
-        *_directory_metrics(sources),
-        *_manager_metrics(sources),
-        *_flush_metrics(sources.flush_times),
-        *sources.counters.metrics(),
+        *_directory_metrics(shared, progress),
+        *_manager_metrics(shared),
+        *_flush_metrics(flush_times),
+        *registry.counters.metrics(),
     ]
     for key, log in sorted(registry.logs().items()):
         metrics += log_metrics(key, log)
@@ -66,8 +46,8 @@ def collect(sources: MetricSources) -> list[Metric]:
         )
     for key, log in sorted(registry.futures().items()):
         metrics += log_metrics(key, log, is_future=True)
-    if sources.cleaner is not None:
-        metrics += _cleaner_metrics(sources.cleaner, [one.path for one in sources.log_dirs])
+    if cleaner is not None:
+        metrics += _cleaner_metrics(cleaner, [one.path for one in shared.log_dirs])
     return metrics
 
 
@@ -94,8 +74,8 @@ def bounds_metrics(
         yield Metric("kafka.log", "Log", name, tags, value)
 
 
-def _directory_metrics(sources: MetricSources) -> Iterator[Metric]:
-    log_dirs, reserve, progress = sources.log_dirs, sources.reserve, sources.progress
+def _directory_metrics(shared: Shared, progress: LoadProgress | None) -> Iterator[Metric]:
+    fs, log_dirs, reserve = shared.machine.fs, shared.log_dirs, shared.registry.reserve
     failures = log_dirs.failures
     cordoned = [path for path in log_dirs.configured if log_dirs.is_cordoned(path)]
     offline = len(log_dirs.configured) - len(log_dirs)
@@ -104,18 +84,18 @@ def _directory_metrics(sources: MetricSources) -> Iterator[Metric]:
     for path in log_dirs.configured:
         is_offline = not log_dirs.is_online(path)
         is_full = path in reserve.full or path in reserve.out_of_space
-        names = [] if is_offline else _names_in(sources.fs, path)
+        names = [] if is_offline else _names_in(fs, path)
         yield _offline_since(path, failures.get(path))
         for group, name, value in (
             ("kafka.log", "LogDirectoryOffline", int(is_offline)),
             ("kafka.log", "LogDirectoryCordoned", int(path in cordoned)),
             ("tidelog", "LogDirectoryFull", int(is_full)),
-            ("tidelog", "CutFileBytes", _cut_bytes(sources.fs, path, names)),
+            ("tidelog", "CutFileBytes", _cut_bytes(fs, path, names)),
             ("tidelog", "CommitsWaitingCount", len(waiting_hashes(names))),
         ):
             yield Metric(group, "LogManager", name, (("logDirectory", path),), value)
         if not is_offline:
-            yield from stream_metrics(sources.fs, path)
+            yield from stream_metrics(fs, path)
         if progress is not None:
             dir_tags = (("dir", path),)
             left = progress.remaining_logs(path)
@@ -167,14 +147,15 @@ def _cut_bytes(fs: FileSystem, path: str, names: Iterable[str]) -> int:
     return size_bytes
 
 
-def _manager_metrics(sources: MetricSources) -> Iterator[Metric]:
-    registry, logs = sources.registry, sources.registry.logs().values()
-    unknown = sum(bool(topic.unknown_settings) for topic in sources.topics.all().values())
+def _manager_metrics(shared: Shared) -> Iterator[Metric]:
+    registry, logs = shared.registry, shared.registry.logs().values()
+    now_ms, interval_ms = shared.machine.clock.now_ms(), shared.config().tidelog_metrics_interval_ms
+    unknown = sum(bool(topic.unknown_settings) for topic in shared.topics.all().values())
     producers = sum(log.producer_id_count for log in logs)
-    late = sum(log.has_late_transaction(sources.now_ms) for log in logs)
+    late = sum(log.has_late_transaction(now_ms) for log in logs)
     damaged = sum(log.contradiction is not None for log in logs)
     for group, type_, name, value in (
-        ("tidelog", "LogManager", "MetricsIntervalMs", sources.config.tidelog_metrics_interval_ms),
+        ("tidelog", "LogManager", "MetricsIntervalMs", interval_ms),
         ("kafka.server", "ReplicaManager", "ProducerIdCount", producers),
         ("kafka.server", "ReplicaManager", "PartitionsWithLateTransactionsCount", late),
         ("tidelog", "LogManager", "TopicsWithUnknownSettingsCount", unknown),
@@ -183,7 +164,7 @@ def _manager_metrics(sources: MetricSources) -> Iterator[Metric]:
         ("tidelog", "LogManager", "PartitionsDamagedCount", damaged),
     ):
         yield Metric(group, type_, name, (), value)
-    sizes: dict[str, int] = {one.path: 0 for one in sources.log_dirs}
+    sizes: dict[str, int] = {one.path: 0 for one in shared.log_dirs}
     for log in logs:
         sizes[log.data_dir] = sizes.get(log.data_dir, 0) + log.size_bytes
     for path, size_bytes in sizes.items():

@@ -29,8 +29,8 @@ from tidelog.manager.directories.log_dir import (
     check_outside,
     new_identity,
 )
+from tidelog.manager.directories.new_directory import NewDirectory
 from tidelog.manager.log_manager import LogManager
-from tidelog.manager.new_directory import NewDirectory
 from tidelog.manager.producer_ids import FILE_NAME as PRODUCER_IDS_FILE
 from tidelog.manager.rescue.left_out_entries import left_out_entries
 from tidelog.manager.rescue.new_log import NewLog

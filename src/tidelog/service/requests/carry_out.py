@@ -206,7 +206,7 @@ def _archive(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
     )
     from tidelog.store.object_store import ObjectStore  # noqa: PLC0415 - as above
 
-    check_place(arguments["to"], home.manager.staged_commits.log_dirs)
+    check_place(arguments["to"], home.manager.shared.log_dirs)
     terms, keys, snapshot = _terms(arguments), partitions_of(arguments), arguments["snapshot"]
     refused: dict[str, str | None]
     if snapshot is None:

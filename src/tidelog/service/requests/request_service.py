@@ -21,6 +21,7 @@ from tidelog.log.directory_guard import NO_RESOURCES, NO_SPACE
 from tidelog.mailbox.answer import Answer
 from tidelog.mailbox.letter import State
 from tidelog.mailbox.look import Look
+from tidelog.manager.manager_part import ManagerPart
 from tidelog.service.requests.carry_out import carry_out
 from tidelog.service.requests.home import Home
 from tidelog.service.requests.move_files import MoveFiles
@@ -30,9 +31,7 @@ from tidelog.service.requests.request_arguments import check_arguments, partitio
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tidelog.env.machine import Machine
     from tidelog.env.scheduler import OwnThreads, Scheduler
-    from tidelog.manager.directories.log_dirs import LogDirs
     from tidelog.manager.log_manager import LogManager
     from tidelog.segment.filenames import TopicPartition
     from tidelog.service.requests.move_files import MoveRequests
@@ -77,21 +76,18 @@ class _Job:
         """Held while the job is answered, or its moves continue."""
 
 
-class RequestService:
+class RequestService(ManagerPart):
     """Answers the requests in the directories of a service; ``moves``: those of earlier releases.
 
     ``_lock`` guards the jobs and the threads.
     """
 
-    def __init__(
-        self, machine: Machine, log_dirs: LogDirs, manager: LogManager, moves: MoveRequests
-    ) -> None:
-        self._machine: Final = machine
-        self._fs: Final = machine.fs
-        self._log_dirs: Final = log_dirs
+    def __init__(self, manager: LogManager, moves: MoveRequests) -> None:
+        super().__init__(manager.shared)
         self._manager: Final = manager
-        self._requests: Final = Look(machine.fs, RequestFiles, self._meet)
-        self._old_moves: Final = Look(machine.fs, MoveFiles, moves.answer)
+        self._fs: Final = self._machine.fs
+        self._requests: Final = Look(self._fs, RequestFiles, self._meet)
+        self._old_moves: Final = Look(self._fs, MoveFiles, moves.answer)
         self._lock: Final = Lock()
         self._jobs: dict[RequestFiles, _Job] = {}
         self._claimed: list[_Job] = []

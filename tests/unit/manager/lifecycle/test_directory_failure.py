@@ -333,9 +333,12 @@ def test_a_reserve_that_cannot_be_measured_for_lack_of_descriptors_stays_as_it_w
         home.fs.fail("free_bytes", "/data", OSError(EMFILE, "too many open files"))
         home.clock.advance(1000)
 
-        assert (manager.live_dirs, set(manager._reserve.full)) == (["/data"], {"/data"})
+        assert (manager.live_dirs, set(manager.shared.registry.reserve.full)) == (
+            ["/data"],
+            {"/data"},
+        )
         home.clock.advance(1000)
-        assert not manager._reserve.full
+        assert not manager.shared.registry.reserve.full
 
 
 def test_a_log_of_a_failed_disk_is_not_reopened_before_its_directory_is_offline() -> None:

@@ -185,7 +185,7 @@ def test_a_disk_that_did_not_take_an_append_is_full_until_it_has_space() -> None
         with pytest.raises(KafkaStorageError):
             fill(manager, "t", 0, 1)
         during = value_of(manager, name)
-        manager._reserve.look()
+        manager.shared.registry.reserve.look()
 
         assert (before, during, value_of(manager, name)) == (0, 1, 0)
         assert manager.live_dirs == ["/data"]

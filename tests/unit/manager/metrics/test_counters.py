@@ -37,7 +37,7 @@ def test_appends_count_for_their_topic_and_for_all() -> None:
         fill(manager, "t", 0, 3)
         size_bytes = manager.partition("t", 0).log.size_bytes
 
-        assert counts(manager._counters) == {
+        assert counts(manager.shared.registry.counters) == {
             ("MessagesInPerSec", ""): 3,
             ("MessagesInPerSec", "t"): 3,
             ("BytesInPerSec", ""): size_bytes,
@@ -163,4 +163,4 @@ def test_a_deleted_topic_leaves_only_what_counts_for_all() -> None:
         fill(manager, "t", 0, 1)
         manager.delete_topic("t")
 
-        assert {topic for _, topic in counts(manager._counters)} == {""}
+        assert {topic for _, topic in counts(manager.shared.registry.counters)} == {""}
