@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar, dataclass_transform
 
 from tidelog.error_codes import ErrorCode
 
@@ -16,6 +16,29 @@ class TidelogError(Exception):
     """The base of all errors that tidelog raises deliberately."""
 
 
+@dataclass_transform(eq_default=False)
+class _WithFields(TidelogError):
+    """An error made of the fields that its class declares, after those of its base.
+
+    They are its ``args``, too, by which it is pickled. A plain class, since what ``dataclasses``
+    generates takes time at each start.
+    """
+
+    _fields: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls) -> None:
+        cls._fields = tuple(dict.fromkeys((*cls._fields, *cls.__annotations__)))
+
+    def __init__(self, *given: Any, **named: Any) -> None:  # noqa: ANN401 - each as it is declared
+        fields = self._fields
+        values = {name: getattr(self, name) for name in fields if hasattr(self, name)}
+        values |= {**named, **dict(zip(fields, given, strict=False))}
+        if len(given) > len(fields) or values.keys() != set(fields):
+            raise TypeError(f"{type(self).__name__} takes {', '.join(fields)}")
+        super().__init__(*map(values.get, fields))
+        vars(self).update(values)
+
+
 def text_or_kind(error: BaseException) -> str:
     """Return the text of an error; of one that has none, such as an interrupt, its class."""
     return str(error) or type(error).__name__
@@ -25,25 +48,17 @@ class InvalidArgument(TidelogError, ValueError):
     """An argument is not valid; nothing was changed."""
 
 
-class TransactionMismatch(InvalidArgument):
+class TransactionMismatch(_WithFields, InvalidArgument):
     """A transaction id was committed before, for other topics; nothing was written.
 
     ``others`` are topics that this attempt writes to and the committed one, which wrote to
     ``topics``, did not; ``deleted`` those that were deleted since, and perhaps created again.
     """
 
-    def __init__(
-        self,
-        txn: str,
-        others: tuple[str, ...],
-        topics: tuple[str, ...],
-        deleted: tuple[str, ...] = (),
-    ) -> None:
-        super().__init__(txn, others, topics, deleted)
-        self.txn = txn
-        self.others = others
-        self.topics = topics
-        self.deleted = deleted
+    txn: str
+    others: tuple[str, ...]
+    topics: tuple[str, ...]
+    deleted: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         if not self.others:
@@ -59,22 +74,18 @@ class TransactionMismatch(InvalidArgument):
         )
 
 
-class OldStreamBatch(InvalidArgument):
+class OldStreamBatch(_WithFields, InvalidArgument):
     """A stream committed a later batch than this one before; nothing was written.
 
     Its checkpoint was rolled back, or a copy of it is in use. ``last_batch_id`` was committed at
     ``time_ms``, in ms since the epoch, with ``records`` records.
     """
 
-    def __init__(
-        self, query_id: str, batch_id: int, last_batch_id: int, time_ms: int, records: int
-    ) -> None:
-        super().__init__(query_id, batch_id, last_batch_id, time_ms, records)
-        self.query_id = query_id
-        self.batch_id = batch_id
-        self.last_batch_id = last_batch_id
-        self.time_ms = time_ms
-        self.records = records
+    query_id: str
+    batch_id: int
+    last_batch_id: int
+    time_ms: int
+    records: int
 
     def __str__(self) -> str:
         return (
@@ -85,19 +96,17 @@ class OldStreamBatch(InvalidArgument):
         )
 
 
-class MissingStreamBatches(InvalidArgument):
+class MissingStreamBatches(_WithFields, InvalidArgument):
     """A stream's batch does not follow the last one that was committed; nothing was written.
 
     The data directory was restored from an older copy, or the stream wrote elsewhere meanwhile.
     ``last_batch_id`` was committed at ``time_ms``, in ms since the epoch.
     """
 
-    def __init__(self, query_id: str, batch_id: int, last_batch_id: int, time_ms: int) -> None:
-        super().__init__(query_id, batch_id, last_batch_id, time_ms)
-        self.query_id = query_id
-        self.batch_id = batch_id
-        self.last_batch_id = last_batch_id
-        self.time_ms = time_ms
+    query_id: str
+    batch_id: int
+    last_batch_id: int
+    time_ms: int
 
     def __str__(self) -> str:
         last = self.last_batch_id
@@ -115,23 +124,16 @@ class DirectoryNotShared(InvalidArgument):
     """An executor does not see the data directory that the driver sees; nothing was written."""
 
 
-class PartitionsElsewhere(InvalidArgument):
+class PartitionsElsewhere(_WithFields, InvalidArgument):
     """Partitions are in data directories that were not named; nothing was read.
 
     ``partitions`` are (topic, first, last), both numbers inclusive. ``directories`` are the paths
     of the data directories that hold them, as far as these are known.
     """
 
-    def __init__(
-        self,
-        text: str,
-        partitions: tuple[tuple[str, int, int], ...],
-        directories: tuple[str, ...] = (),
-    ) -> None:
-        super().__init__(text, partitions, directories)
-        self.text = text
-        self.partitions = partitions
-        self.directories = directories
+    text: str
+    partitions: tuple[tuple[str, int, int], ...]
+    directories: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return self.text
@@ -167,16 +169,15 @@ class InvariantError(TidelogError):
     """A bug in tidelog: the log stops accepting writes; clients get UNKNOWN_SERVER_ERROR."""
 
 
-class _LocatedError(KafkaError):
+class _LocatedError(_WithFields, KafkaError):
     """An error about bytes: ``position`` is a byte position in ``path``, or in the buffer."""
 
-    def __init__(self, reason: str, position: int | None = None, path: str | None = None) -> None:
-        super().__init__(reason, position, path)
-        self.reason = reason
-        self.position = position
-        self.path = path
-        self.remedy = ""
-        """What the caller can do, which is known where the bytes were asked for."""
+    reason: str
+    position: int | None = None
+    path: str | None = None
+
+    remedy = ""
+    """What the caller can do, which is known where the bytes were asked for."""
 
     def _text(self) -> str:
         file = f" of {self.path}" if self.path is not None else ""
@@ -196,33 +197,22 @@ class InvalidRecord(_LocatedError):
 
     code = ErrorCode.INVALID_RECORD
 
-    def __init__(
-        self,
-        reason: str,
-        position: int | None = None,
-        path: str | None = None,
-        record_errors: tuple[tuple[int, str], ...] = (),
-    ) -> None:
-        super().__init__(reason, position, path)
-        self.args = (reason, position, path, record_errors)
-        self.record_errors = record_errors
+    record_errors: tuple[tuple[int, str], ...] = ()
 
 
-class InvalidTimestamp(KafkaError):
+class InvalidTimestamp(_WithFields, KafkaError):
     """A record's timestamp is outside the topic's limits; ``record_errors`` as in InvalidRecord."""
 
     code = ErrorCode.INVALID_TIMESTAMP
 
-    def __init__(self, reason: str, record_errors: tuple[tuple[int, str], ...] = ()) -> None:
-        super().__init__(reason, record_errors)
-        self.reason = reason
-        self.record_errors = record_errors
+    reason: str
+    record_errors: tuple[tuple[int, str], ...] = ()
 
     def _text(self) -> str:
         return self.reason
 
 
-class OffsetOutOfRange(KafkaError):
+class OffsetOutOfRange(_WithFields, KafkaError):
     """The requested offset is not in the log; read from the earliest or the latest instead.
 
     ``range_start`` is set where the offset is the end of a range and lies below its start,
@@ -231,20 +221,11 @@ class OffsetOutOfRange(KafkaError):
 
     code = ErrorCode.OFFSET_OUT_OF_RANGE
 
-    def __init__(
-        self,
-        requested: int,
-        log_start_offset: int,
-        log_end_offset: int,
-        range_start: int | None = None,
-        limit: int | None = None,
-    ) -> None:
-        super().__init__(requested, log_start_offset, log_end_offset, range_start, limit)
-        self.requested = requested
-        self.log_start_offset = log_start_offset
-        self.log_end_offset = log_end_offset
-        self.range_start = range_start
-        self.limit = limit
+    requested: int
+    log_start_offset: int
+    log_end_offset: int
+    range_start: int | None = None
+    limit: int | None = None
 
     def _text(self) -> str:
         held = f"the log holds [{self.log_start_offset}, {self.log_end_offset}]"
@@ -258,15 +239,13 @@ class OffsetOutOfRange(KafkaError):
         return f"offset {self.requested} is out of range: {held}"
 
 
-class _TooLargeError(KafkaError):
+class _TooLargeError(_WithFields, KafkaError):
     """``what`` has ``size_bytes``; ``setting`` is what limits it, where one does."""
 
-    def __init__(self, what: str, size_bytes: int, limit_bytes: int, setting: str = "") -> None:
-        super().__init__(what, size_bytes, limit_bytes, setting)
-        self.what = what
-        self.size_bytes = size_bytes
-        self.limit_bytes = limit_bytes
-        self.setting = setting
+    what: str
+    size_bytes: int
+    limit_bytes: int
+    setting: str = ""
 
     def _text(self) -> str:
         setting = f" ({self.setting})" if self.setting else ""
@@ -304,7 +283,7 @@ class FencedLeaderEpoch(KafkaError):
     code = ErrorCode.FENCED_LEADER_EPOCH
 
 
-class IllegalGeneration(KafkaError):
+class IllegalGeneration(_WithFields, KafkaError):
     """A reader's positions are fenced: its group is no longer where it took them up.
 
     Nothing was committed, neither the positions nor the transaction that they belong to. ``rewind``
@@ -314,15 +293,11 @@ class IllegalGeneration(KafkaError):
 
     code = ErrorCode.ILLEGAL_GENERATION
 
-    def __init__(
-        self, group: str, topic: str, partition: int, began: int | None, committed: int | None
-    ) -> None:
-        super().__init__(group, topic, partition, began, committed)
-        self.group = group
-        self.topic = topic
-        self.partition = partition
-        self.began = began
-        self.committed = committed
+    group: str
+    topic: str
+    partition: int
+    began: int | None
+    committed: int | None
 
     def _text(self) -> str:
         began, now = (
@@ -368,14 +343,12 @@ class InvalidPartitions(KafkaError):
     code = ErrorCode.INVALID_PARTITIONS
 
 
-class InvalidConfig(KafkaError):
+class InvalidConfig(_WithFields, KafkaError):
     """Settings are not valid; ``problems`` names each key with the reason."""
 
     code = ErrorCode.INVALID_CONFIG
 
-    def __init__(self, problems: tuple[str, ...]) -> None:
-        super().__init__(problems)
-        self.problems = problems
+    problems: tuple[str, ...]
 
     def _text(self) -> str:
         return "invalid configuration: " + "; ".join(self.problems)
@@ -423,16 +396,14 @@ class KafkaStorageError(KafkaError):
     code = ErrorCode.KAFKA_STORAGE_ERROR
 
 
-class ForkedProcess(KafkaStorageError):
+class ForkedProcess(_WithFields, KafkaStorageError):
     """Another process, of which this one is a forked child, has opened this; nothing was changed.
 
     ``kind`` is the class of the object, and ``pid`` the process that it belongs to.
     """
 
-    def __init__(self, kind: str, pid: int) -> None:
-        super().__init__(kind, pid)
-        self.kind = kind
-        self.pid = pid
+    kind: str
+    pid: int
 
     def _text(self) -> str:
         return (
@@ -474,19 +445,17 @@ class ArchiveOvertaken(StoreError):
     """Another writer has committed the next version of an archive; nothing was changed."""
 
 
-class DamagedLog(KafkaStorageError):
+class DamagedLog(_WithFields, KafkaStorageError):
     """A recovery found offsets that contradict each other, and one damaged batch explains that.
 
     Nothing was cut, and what is sound can be read. The log takes no appends, and no truncation
     above the damage, until ``tidelog recover`` cuts it there; nothing was changed.
     """
 
-    def __init__(self, log_name: str, path: str, position: int, reason: str) -> None:
-        super().__init__(log_name, path, position, reason)
-        self.log_name = log_name
-        self.path = path
-        self.position = position
-        self.reason = reason
+    log_name: str
+    path: str
+    position: int
+    reason: str
 
     def _text(self) -> str:
         topic = self.log_name.rpartition("-")[0]
@@ -497,18 +466,16 @@ class DamagedLog(KafkaStorageError):
         )
 
 
-class ArchivedLogLost(KafkaStorageError):
+class ArchivedLogLost(_WithFields, KafkaStorageError):
     """The directory of a partition is gone whose log continues an archive; nothing was created.
 
     The archive has offsets below ``end``, which a log that began again would give to others.
     """
 
-    def __init__(self, path: str, uri: str, start: int, end: int) -> None:
-        super().__init__(path, uri, start, end)
-        self.path = path
-        self.uri = uri
-        self.start = start
-        self.end = end
+    path: str
+    uri: str
+    start: int
+    end: int
 
     def _text(self) -> str:
         data_dir, _, name = self.path.rpartition("/")
@@ -572,26 +539,17 @@ class OffsetsOutOfOrder(KafkaError):
     """Batches that keep their own offsets do not have increasing offsets."""
 
 
-class UnexpectedAppendOffset(KafkaError):
+class UnexpectedAppendOffset(_WithFields, KafkaError):
     """A follower's batch starts below the log end offset; both its offsets are inclusive.
 
     ``base_offsets`` are those of the first batches of the append.
     """
 
-    def __init__(
-        self,
-        first_offset: int,
-        last_offset: int,
-        log_end_offset: int,
-        log_start_offset: int,
-        base_offsets: tuple[int, ...],
-    ) -> None:
-        super().__init__(first_offset, last_offset, log_end_offset, log_start_offset, base_offsets)
-        self.first_offset = first_offset
-        self.last_offset = last_offset
-        self.log_end_offset = log_end_offset
-        self.log_start_offset = log_start_offset
-        self.base_offsets = base_offsets
+    first_offset: int
+    last_offset: int
+    log_end_offset: int
+    log_start_offset: int
+    base_offsets: tuple[int, ...]
 
     def _text(self) -> str:
         offsets = f"offsets {self.first_offset} to {self.last_offset}"
@@ -608,13 +566,11 @@ class CorruptSnapshot(RebuildableError):
     """A producer snapshot is not readable; it is deleted and an older one is used."""
 
 
-class SegmentOffsetOverflow(RebuildableError):
+class SegmentOffsetOverflow(_WithFields, RebuildableError):
     """A batch's last offset does not fit the segment's 32-bit relative offsets."""
 
-    def __init__(self, base_offset: int, offset: int) -> None:
-        super().__init__(base_offset, offset)
-        self.base_offset = base_offset
-        self.offset = offset
+    base_offset: int
+    offset: int
 
     def __str__(self) -> str:
         return f"offset {self.offset} does not fit the segment that starts at {self.base_offset}"
@@ -628,22 +584,18 @@ class CleaningAborted(TidelogError):
     """A cleaning was aborted, or found a segment that must be split first; no data is lost."""
 
 
-class DataLoss(TidelogError):
+class DataLoss(_WithFields, TidelogError):
     """Requested offsets ``[start_offset, end_offset)`` no longer exist; ``cause`` gives the reason.
 
     Nothing was skipped. The reader may continue with the remaining records by accepting the loss.
     If ``end_offset`` is None, all offsets from the start on are missing; their number is unknown.
     """
 
-    def __init__(
-        self, topic: str, partition: int, start_offset: int, end_offset: int | None, cause: str
-    ) -> None:
-        super().__init__(topic, partition, start_offset, end_offset, cause)
-        self.topic = topic
-        self.partition = partition
-        self.start_offset = start_offset
-        self.end_offset = end_offset
-        self.cause = cause
+    topic: str
+    partition: int
+    start_offset: int
+    end_offset: int | None
+    cause: str
 
     def __str__(self) -> str:
         is_open = self.end_offset is None
@@ -652,22 +604,20 @@ class DataLoss(TidelogError):
         return f"{self.topic}-{self.partition} has no offsets {lost}: {self.cause}"
 
 
-class NotJson(TidelogError, ValueError):
+class NotJson(_WithFields, TidelogError, ValueError):
     """The value of a record is not JSON, for this ``reason``; others can be read."""
 
-    def __init__(self, topic: str, partition: int, offset: int, reason: str) -> None:
-        super().__init__(topic, partition, offset, reason)
-        self.topic = topic
-        self.partition = partition
-        self.offset = offset
-        self.reason = reason
+    topic: str
+    partition: int
+    offset: int
+    reason: str
 
     def __str__(self) -> str:
         place = f"offset {self.offset} of {self.topic}-{self.partition}"
         return f"the value at {place} is not JSON: {self.reason}"
 
 
-class MirrorDiverged(TidelogError):
+class MirrorDiverged(_WithFields, TidelogError):
     """A mirror is not the beginning of its source; nothing was copied.
 
     ``offset`` is the log end of the mirror of this partition. The source was truncated, or somebody
@@ -675,15 +625,11 @@ class MirrorDiverged(TidelogError):
     be all that has the records in between; None: it does not.
     """
 
-    def __init__(
-        self, topic: str, partition: int, offset: int, reason: str, source_end: int | None = None
-    ) -> None:
-        super().__init__(topic, partition, offset, reason, source_end)
-        self.topic = topic
-        self.partition = partition
-        self.offset = offset
-        self.reason = reason
-        self.source_end = source_end
+    topic: str
+    partition: int
+    offset: int
+    reason: str
+    source_end: int | None = None
 
     def __str__(self) -> str:
         advice = "to mirror it again, delete the topic in the mirror"
@@ -695,17 +641,16 @@ class MirrorDiverged(TidelogError):
         )
 
 
-class DirectoryLocked(TidelogError):
+class DirectoryLocked(_WithFields, TidelogError):
     """A process (maybe this one) already writes the data directory; ``pid`` 0 if unknown.
 
     ``lets_join``: a Python program can use it through that process, by ``tidelog.join``.
     """
 
-    def __init__(self, path: str, pid: int = 0) -> None:
-        super().__init__(path, pid)
-        self.path = path
-        self.pid = pid
-        self.lets_join = False
+    path: str
+    pid: int = 0
+
+    lets_join = False
 
     def __str__(self) -> str:
         how = "; tidelog.join writes through that process" if self.lets_join else ""
@@ -721,41 +666,34 @@ class DirectoryLocked(TidelogError):
 class RequestNotTaken(DirectoryLocked):
     """The process that holds a directory took no request; nothing was changed."""
 
-    def __init__(self, path: str, pid: int, reason: str) -> None:
-        super().__init__(path, pid)
-        self.args = (path, pid, reason)
-        self.reason = reason
+    pid: int
+    reason: str
 
     def __str__(self) -> str:
         return f"{super().__str__()}. {self.reason}"
 
 
-class RequestFailed(TidelogError):
+class RequestFailed(_WithFields, TidelogError):
     """A running service refused a request, or failed to carry it out.
 
     ``error`` is the name of the class of its error, ``text`` that error's text, and ``exit_code``
     what the command ends with. ``done`` are the parts of the result until then.
     """
 
-    def __init__(
-        self, error: str, text: str, exit_code: int, done: tuple[object, ...] = ()
-    ) -> None:
-        super().__init__(error, text, exit_code, done)
-        self.error = error
-        self.text = text
-        self.exit_code = exit_code
-        self.done = done
+    error: str
+    text: str
+    exit_code: int
+    done: tuple[object, ...] = ()
 
     def __str__(self) -> str:
         return self.text
 
 
-class NotServed(TidelogError):
+class NotServed(_WithFields, TidelogError):
     """No program that others can join has a data directory open; nothing was asked of anybody."""
 
-    def __init__(self, path: str, reason: str | None = None) -> None:
-        super().__init__(path, reason)
-        self.path, self.reason = path, reason
+    path: str
+    reason: str | None = None
 
     def __str__(self) -> str:
         return self.reason or (
@@ -779,12 +717,10 @@ class CommitTimeout(DirectoryLocked):
     ``program``, empty if unknown. Kafka (java) commits nothing for other processes.
     """
 
-    def __init__(self, path: str, pid: int, txn: str, timeout_ms: int, program: str = "") -> None:
-        super().__init__(path, pid)
-        self.args = (path, pid, txn, timeout_ms, program)
-        self.txn = txn
-        self.timeout_ms = timeout_ms
-        self.program = program
+    pid: int
+    txn: str
+    timeout_ms: int
+    program: str = ""
 
     def __str__(self) -> str:
         program = f" ({self.program})" if self.program else ""
