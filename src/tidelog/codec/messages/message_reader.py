@@ -151,8 +151,7 @@ class _ReaderText(FunctionText):
 
     def _tags(self, found: str, fields: list[Field]) -> None:
         """Add what reads tagged fields; mostly there are none."""
-        with self.block("if not data[at]:"):
-            self.add("at += 1")
+        self.add("if not data[at]: at += 1")
         with self.block("else:"):
             self._given_tags(found, fields)
 
@@ -163,14 +162,12 @@ class _ReaderText(FunctionText):
             self._varint(tag)
             self._varint(size)
             self.add(f"{after} = at + {size}")
-            with self.block(f"if {after} > end:"):
-                self.add("raise IndexError")
+            self.add(f"if {after} > end: raise IndexError")
             for field in fields:
                 with self.block(f"if {tag} == {field.tag}:"):
                     self.add(f"{found}[{field.name!r}] = {self._tagged(field.type)}")
                     # What a field states of itself is not read from what follows it.
-                    with self.block(f"if at > {after}:"):
-                        self.add("raise IndexError")
+                    self.add(f"if at > {after}: raise IndexError")
             self.add(f"at = {after}")
 
     def _tagged(self, kind: Type) -> str:
@@ -199,8 +196,7 @@ class _ReaderText(FunctionText):
 
     def _uuid(self) -> str:
         value = self.new_name()
-        with self.block("if end - at < 16:"):
-            self.add("raise IndexError")
+        self.add("if end - at < 16: raise IndexError")
         read = "UUID(bytes=bytes(data[at:at + 16]))"
         self.add(f"{value} = {f'format_uuid({read})' if self._as_json else read}")
         self.add("at += 16")
@@ -235,8 +231,7 @@ class _ReaderText(FunctionText):
         return value
 
     def _bytes(self, kind: Type, value: str, size: str) -> None:
-        with self.block(f"if {size} > end - at:"):
-            self.add("raise IndexError")
+        self.add(f"if {size} > end - at: raise IndexError")
         part = f"data[at:at + {size}]"
         if kind.name == "string":
             part = f"str({part}, 'utf-8')"
@@ -248,11 +243,9 @@ class _ReaderText(FunctionText):
         self.add(f"at += {size}")
 
     def _array(self, element: Type, value: str, size: str) -> None:
-        with self.block(f"if {size} * {self._least_bytes(element)} > end - at:"):
-            self.add("raise IndexError")
+        self.add(f"if {size} * {self._least_bytes(element)} > end - at: raise IndexError")
         self.add(f"left -= {size} * {_POINTER_BYTES + self._memory_of(element)}")
-        with self.block("if left < 0:"):
-            self.add("raise many()")
+        self.add("if left < 0: raise many()")
         if element.name in NUMBERS:
             sign = NUMBERS[element.name]
             self.add(f"{value} = list(unpack_from(f'>{{{size}}}{sign}', data, at))")
@@ -285,8 +278,7 @@ class _ReaderText(FunctionText):
         """Add what reads an unsigned varint, written ``more`` than it is; most have one byte."""
         less = f" - {more}" if more else ""
         self.add(f"{name} = data[at]{less}")
-        with self.block(f"if {name} < {128 - more}:"):
-            self.add("at += 1")
+        self.add(f"if {name} < {128 - more}: at += 1")
         with self.block("else:"):
             self.add(f"{name}, at = varint(data, at)")
             if more:
