@@ -72,7 +72,7 @@ class ArchiveFile(ReadOnlyFile):
         self, store: Objects, path: str, place: Place | bytes, is_gone: Callable[[str], None]
     ) -> None:
         self._store = store
-        self._path = path
+        self.path: Final = path
         self._is_gone = is_gone
         self._place = None if isinstance(place, bytes) else place
         self._size = size_of(place)
@@ -84,37 +84,28 @@ class ArchiveFile(ReadOnlyFile):
         self._ahead: Generator[bytes | memoryview, None, None] | None = None
         """Yields the pieces from byte ``_end`` on that a reader has said it will read."""
         self._lock = RLock()
-        self._holders = 1
+        self.holders = 1
+        """Number of references."""
         if isinstance(place, bytes):
             self._keep(place)
-
-    @property
-    def path(self) -> str:
-        """The path as opened."""
-        return self._path
-
-    @property
-    def holders(self) -> int:
-        """Number of references."""
-        return self._holders
 
     def hold(self) -> ArchiveFile:
         """Add a reference."""
         with self._lock:
             self._check_open()
-            self._holders += 1
+            self.holders += 1
         return self
 
     def close(self) -> None:
         """Drop a reference; the last one frees what was fetched."""
         with self._lock:
-            self._holders = max(self._holders - 1, 0)
-            if not self._holders and self._place is not None:
+            self.holders = max(self.holders - 1, 0)
+            if not self.holders and self._place is not None:
                 self._seek(0)
 
     def fileno(self) -> int:
         """Raise OSError: there is no descriptor."""
-        raise OSError(errno.EOPNOTSUPP, "an object has no descriptor", self._path)
+        raise OSError(errno.EOPNOTSUPP, "an object has no descriptor", self.path)
 
     def size(self) -> int:
         """Return the size in bytes."""
@@ -224,5 +215,5 @@ class ArchiveFile(ReadOnlyFile):
             self._ahead = None
 
     def _check_open(self) -> None:
-        if not self._holders:
-            raise OSError(errno.EBADF, "file is closed", self._path)
+        if not self.holders:
+            raise OSError(errno.EBADF, "file is closed", self.path)

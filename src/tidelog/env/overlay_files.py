@@ -81,27 +81,23 @@ class OverlayFile:
         self._below = below
         self._lock = lock
         self._is_writable = is_writable
-        self._holders = 1
-
-    @property
-    def holders(self) -> int:
+        self.holders = 1
         """Number of references."""
-        return self._holders
 
     def hold(self) -> Self:
         """Add a reference and return the file itself."""
         with self._lock:
             self._check()
-            self._holders += 1
+            self.holders += 1
         return self
 
     def close(self) -> None:
         """Drop a reference; the last one closes the file below."""
         with self._lock:
             self._check()
-            self._holders -= 1
+            self.holders -= 1
             below = self._below
-        if below is not None and self._holders == 0:
+        if below is not None and self.holders == 0:
             below.close()
 
     def fileno(self) -> int:
@@ -169,7 +165,7 @@ class OverlayFile:
         return memoryview(self.pread(self.size(), 0))
 
     def _check(self, *, changes: bool = False) -> None:
-        if self._holders <= 0 or (changes and not self._is_writable):
+        if self.holders <= 0 or (changes and not self._is_writable):
             raise _error(errno.EBADF, self.path)
 
 

@@ -61,7 +61,8 @@ class SystemFile:
     def __init__(self, path: str, descriptor: int) -> None:
         self.path: Final = path
         self._descriptor = descriptor
-        self._holders = 1
+        self.holders = 1
+        """Number of references."""
         self._lock = threading.Lock()
         self._owner_pid = 0
         call_after_fork(self)
@@ -77,26 +78,21 @@ class SystemFile:
             self._owner_pid = parent
             close_inherited([descriptor])
 
-    @property
-    def holders(self) -> int:
-        """Number of references."""
-        return self._holders
-
     def hold(self) -> Self:
         """Add a reference and return the file itself."""
         with self._lock:
-            if not self._holders:
+            if not self.holders:
                 self._check_open()
-            self._holders += 1
+            self.holders += 1
         return self
 
     def close(self) -> None:
         """Drop a reference; the last one closes the descriptor."""
         with self._lock:
-            if not self._holders:
+            if not self.holders:
                 self._check_open()
-            self._holders -= 1
-            if self._holders:
+            self.holders -= 1
+            if self.holders:
                 return
             descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:  # else a forked child has closed it

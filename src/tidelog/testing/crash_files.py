@@ -435,20 +435,16 @@ class CrashFile:
         self._node = node
         self._is_writable = is_writable
         self._boot = owner.boot
-        self._holders = 1
+        self.holders = 1
+        """Number of references."""
 
     def __repr__(self) -> str:
         return f"CrashFile({self.path!r})"
 
-    @property
-    def holders(self) -> int:
-        """Number of references."""
-        return self._holders
-
     def hold(self) -> Self:
         """Add a reference and return the file itself."""
         with self._use("hold"):
-            self._holders += 1
+            self.holders += 1
         return self
 
     def close(self) -> None:
@@ -456,7 +452,7 @@ class CrashFile:
         if self._owner.boot != self._boot:
             return
         with self._use("close"):
-            self._holders -= 1
+            self.holders -= 1
 
     def fileno(self) -> int:
         """Raise: there is no descriptor."""
@@ -521,5 +517,5 @@ class CrashFile:
     def _check_usable(self, *, changes: bool) -> None:
         if self._owner.boot != self._boot:
             raise os_error(errno.EIO, self.path)
-        if self._holders <= 0 or (changes and not self._is_writable):
+        if self.holders <= 0 or (changes and not self._is_writable):
             raise os_error(errno.EBADF, self.path)
