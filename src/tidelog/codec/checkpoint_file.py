@@ -138,6 +138,13 @@ def read_small_file(fs: FileSystem, path: str, max_bytes: int = MAX_FILE_BYTES) 
         return file.pread(size, 0)
 
 
+def read_if_there(fs: FileSystem, path: str) -> bytes | None:
+    """Return what ``read_small_file`` does, None if there is no such file."""
+    with suppress(FileNotFoundError):
+        return read_small_file(fs, path)
+    return None
+
+
 def replace_file(fs: FileSystem, path: str, data: Buffer) -> None:
     """Replace the content of ``path`` by ``data``; see ``replace_file_by``.
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.codec.checkpoint_file import read_small_file, replace_file
+from tidelog.codec.checkpoint_file import read_if_there, replace_file
 from tidelog.codec.one_line import Drawing, shortened
 from tidelog.codec.uuid_text import format_uuid, parse_uuid
 from tidelog.datadir.birth import read_birth
@@ -298,10 +298,7 @@ def read_catalogue_bytes(fs: FileSystem, data_dir: str) -> bytes | None:
 
     Raises KafkaStorageError.
     """
-    try:
-        return read_small_file(fs, catalogue_path(data_dir))
-    except FileNotFoundError:
-        return None
+    return read_if_there(fs, catalogue_path(data_dir))
 
 
 def parse_catalogue(data: bytes, path: str) -> Catalogue:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
-from tidelog.codec.checkpoint_file import parse_java_integer, read_small_file, replace_file
+from tidelog.codec.checkpoint_file import parse_java_integer, read_if_there, replace_file
 from tidelog.codec.java_properties import comments_of, format_properties, parse_properties
 from tidelog.codec.uuid_text import format_uuid, parse_uuid
 from tidelog.errors import CorruptFile, InvalidArgument
@@ -106,7 +106,7 @@ def read_meta_properties(fs: FileSystem, path: str) -> MetaProperties | None:
     Raises:
         KafkaStorageError: the content is wrong.
     """
-    data = _read(fs, path)
+    data = read_if_there(fs, path)
     if data is None:
         return None
     try:
@@ -135,7 +135,7 @@ def read_clean_shutdown(fs: FileSystem, path: str) -> CleanShutdown | None:
 
     Unreadable content, such as the empty file that Kafka wrote before 3.7, has no epoch.
     """
-    data = _read(fs, path)
+    data = read_if_there(fs, path)
     if data is None:
         return None
     try:
@@ -152,10 +152,3 @@ def write_clean_shutdown(fs: FileSystem, path: str, mark: CleanShutdown) -> None
     """Write ``.kafka_cleanshutdown`` durably and atomically."""
     content = {"version": _CLEAN_SHUTDOWN_VERSION, "brokerEpoch": mark.broker_epoch}
     replace_file(fs, path, json.dumps(content, separators=(",", ":")).encode())
-
-
-def _read(fs: FileSystem, path: str) -> bytes | None:
-    try:
-        return read_small_file(fs, path)
-    except FileNotFoundError:
-        return None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
@@ -104,11 +105,8 @@ def _directories_of_one(paths: Sequence[str]) -> list[str]:
     for path in paths:
         if not fs.exists(path):
             raise InvalidArgument(f"{path} does not exist")
-        door = DoorClient(path)
-        try:
+        with closing(DoorClient(path)) as door:
             answer = door.ask("DescribeLogDirs", 2, topics=[])
-        finally:
-            door.close()
         owned[path] = frozenset(one["logDir"] for one in answer["results"] if not one["errorCode"])
     first, *others = paths
     strange = [path for path in others if owned[path] != owned[first]]

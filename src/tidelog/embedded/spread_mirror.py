@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from tidelog.datadir.renamed_files import delete_if_there
 from tidelog.embedded.doors import mirror_topics
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.overlay_files import OverlayFiles
+from tidelog.env.renamed_files import delete_if_there
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.manager.mirror_ranges import (
     CopiedBatches,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
@@ -127,12 +127,10 @@ async def in_chunks(
     ``CHUNK_BYTES`` and an item. The generator is closed when this ends, or is closed.
     """
     chunks = _Chunks(items, size_of)
-    try:
+    with closing(items):
         while not chunks.is_done:
             for item in await in_thread(chunks.take):
                 yield item
-    finally:
-        items.close()
 
 
 class _Chunks(Generic[T]):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+from contextlib import closing
 from dataclasses import dataclass, field
 from threading import RLock
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
@@ -424,13 +425,9 @@ class OverlayFiles(WholeFiles):
         return all(one == other for one, other in self._blocks(path, node.size))
 
     def _blocks(self, path: str, size: int) -> Iterator[tuple[bytes, bytes]]:
-        here, below = self.open(path), self._below.open(path)
-        try:
+        with closing(self.open(path)) as here, closing(self._below.open(path)) as below:
             for at in range(0, size, _COMPARED_BYTES):
                 yield here.pread(_COMPARED_BYTES, at), below.pread(_COMPARED_BYTES, at)
-        finally:
-            here.close()
-            below.close()
 
 
 def _error(code: int, path: str) -> OSError:

@@ -24,8 +24,8 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from tidelog.codec.checkpoint_file import TEMPORARY_SUFFIX, replace_file
-from tidelog.datadir.renamed_files import delete_if_there, rename_if_there
 from tidelog.datadir.versioned_file import read_versioned
+from tidelog.env.renamed_files import delete_if_there, rename_if_there
 from tidelog.errors import KafkaStorageError
 
 if TYPE_CHECKING:

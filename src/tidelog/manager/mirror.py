@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from tidelog.codec.shown_rows import Named, PartitionNumber, TopicName
 from tidelog.datadir.partition_directories import random_id
-from tidelog.datadir.renamed_files import delete_if_there
+from tidelog.env.renamed_files import delete_if_there
 from tidelog.errors import (
     CommitPending,
     DataLoss,

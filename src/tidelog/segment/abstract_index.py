@@ -7,6 +7,7 @@ to two native arrays; readers take the published ``Entries`` without a lock. Kaf
 
 from __future__ import annotations
 
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 import numpy as np
@@ -226,14 +227,9 @@ class AbstractIndex(IndexFile):
         self._set_size(file, len(data))
 
     def _holds(self, data: bytes) -> bool:
-        try:
-            file = self._fs.open(self.path)
-        except FileNotFoundError:
-            return False
-        try:
+        with suppress(FileNotFoundError), closing(self._fs.open(self.path)) as file:
             return file.size() == len(data) and file.pread(len(data), 0) == data
-        finally:
-            file.close()
+        return False
 
     def close(self) -> None:
         """Trim the file, make it durable and close it; a no-op if it was never used."""
@@ -350,18 +346,12 @@ class AbstractIndex(IndexFile):
         return int(used[-1]) + 1 if len(used) else 0
 
     def _peek_last_locked(self) -> tuple[int, int] | None:
-        size = self._entry_bytes
-        try:
-            file = self._fs.open(self.path)
-        except FileNotFoundError:
-            return None
-        try:
+        size, count, data = self._entry_bytes, 0, b""
+        with suppress(FileNotFoundError), closing(self._fs.open(self.path)) as file:
             count, odd_bytes = divmod(file.size(), size)
             if odd_bytes:
                 self._load_locked()  # so that closing truncates them
             data = file.pread(size, (count - 1) * size) if count else b""
-        finally:
-            file.close()
         if count >= _ZERO_FROM and not data.strip(b"\0"):
             found = self._load_locked()
             if found is None or not found.filled:

@@ -10,6 +10,7 @@ from contextlib import closing
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
+from tidelog.env.renamed_files import delete_if_there
 from tidelog.errors import CorruptIndex
 from tidelog.records.batch import INT32_MAX
 
@@ -112,9 +113,7 @@ class IndexFile:
     def delete_if_exists(self) -> bool:
         """Close the file and delete it; return whether it existed."""
         self.close_handlers()
-        try:
-            self._fs.delete(self.path)
-        except FileNotFoundError:
+        if not delete_if_there(self._fs, self.path):
             return False
         if self._exists is not None:
             self._exists = False

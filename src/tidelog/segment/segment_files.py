@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.env.attempts import try_all
 from tidelog.env.pooled_file import PooledFile
+from tidelog.env.renamed_files import delete_if_there
 from tidelog.errors import KafkaStorageError
 from tidelog.records.batch import INT32_MAX
 from tidelog.segment.filenames import (
@@ -197,9 +198,7 @@ class SegmentFiles:
         )
 
     def _delete_log(self) -> None:
-        try:
-            self._fs.delete(self.log_path)
-        except FileNotFoundError:
+        if not delete_if_there(self._fs, self.log_path):
             self._delete_moved(self.log_path)
 
     def _delete_index(self, index: IndexFile) -> None:
@@ -212,9 +211,7 @@ class SegmentFiles:
         current = current_directory_of_future(directory)
         if current is None or not name.endswith(DELETED_SUFFIX):
             return
-        try:
-            self._fs.delete(f"{current}/{name}")
-        except FileNotFoundError:
+        if not delete_if_there(self._fs, f"{current}/{name}"):
             _log.info("file-already-deleted path=%s", path)
 
     def change_suffix(self, old: str, new: str) -> None:

@@ -16,8 +16,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidelog.codec.uuid_text import format_uuid, parse_uuid
-from tidelog.datadir.renamed_files import delete_if_there
 from tidelog.datadir.versioned_file import whole
+from tidelog.env.renamed_files import delete_if_there
 from tidelog.errors import (
     CommitUnfinished,
     InvalidRecord,

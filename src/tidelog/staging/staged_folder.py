@@ -6,8 +6,8 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.layout import byte_view
-from tidelog.datadir.renamed_files import delete_if_there
 from tidelog.env.pooled_file import PooledFile
+from tidelog.env.renamed_files import delete_if_there
 
 if TYPE_CHECKING:
     from tidelog.codec.layout import Buffer

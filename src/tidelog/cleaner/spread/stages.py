@@ -7,7 +7,7 @@ segments, the offsets that are superseded; ``rewrite_group`` copies segments wit
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -210,14 +210,11 @@ def hash_file(
     source, hashing = plan.files[number], _Hashing(plan, number, max_entries)
     transactions = RecordedTransactions()
     transactions.add_aborted(source.aborted)
-    file = source.open(fs)
-    try:
+    with closing(source.open(fs)) as file:
         for decompressed in _batches_of(plan, OpenSource(source, file), transactions):
             hashing.add(decompressed)
             if hashing.is_full:
                 yield from hashing.take()
-    finally:
-        file.close()
     yield from hashing.take()
     events = tuple(transactions.events)
     yield HashedFile(number, hashing.superseded, events, hashing.records, source.size_bytes)

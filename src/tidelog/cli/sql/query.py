@@ -83,8 +83,7 @@ def answered(directory: ReadOnlyDirectory, query: str, visible: Visible) -> Iter
             says why.
         TidelogError: what a read of a topic or of a system table raises.
     """
-    connection = duckdb.connect(":memory:")
-    try:
+    with duckdb.connect(":memory:") as connection:
         tables = _Tables(directory, visible)
         tables.register(connection, query)
         connection.execute("SET TimeZone = 'UTC'")
@@ -97,8 +96,6 @@ def answered(directory: ReadOnlyDirectory, query: str, visible: Visible) -> Iter
             _check_reads(connection.extract_statements(query))
             reader = connection.sql(query).to_arrow_reader(_BATCH_ROWS)
         yield Answer(reader.schema, tables.batches(reader, query))
-    finally:
-        connection.close()
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
 from tidelog.env.files import WRONG_KIND
+from tidelog.env.renamed_files import rename_if_there
 from tidelog.errors import CorruptSnapshot
 from tidelog.log.producers.producer_snapshot import pack_snapshot, read_snapshot
 from tidelog.segment.filenames import (
@@ -163,13 +164,10 @@ class SnapshotFiles:
         """
         if offset not in self._offsets:
             return None
-        renamed: str | None = self.path(offset) + DELETED_SUFFIX
-        try:
-            self._fs.rename(self.path(offset), self.path(offset) + DELETED_SUFFIX)
-        except FileNotFoundError:
-            renamed = None
+        renamed = self.path(offset) + DELETED_SUFFIX
+        is_there = rename_if_there(self._fs, self.path(offset), renamed)
         self._offsets.discard(offset)
-        return renamed
+        return renamed if is_there else None
 
     def delete_strays(
         self, segment_bases: Collection[int], names: Collection[str] | None = None

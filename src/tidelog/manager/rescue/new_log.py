@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -116,7 +117,5 @@ class NewLog:
     def _close(self) -> None:
         file, self._file = self._file, None
         if file is not None:
-            try:
+            with closing(file):
                 file.sync()
-            finally:
-                file.close()

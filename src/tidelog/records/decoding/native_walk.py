@@ -6,6 +6,7 @@ parallel. Where it stops, the caller continues with ``FileRecords``, which repor
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -64,8 +65,7 @@ def walk_natively(
     controls: list[Bytes] = []
     position, usual = start, _USUAL_BATCH
     lowest, end_offset = bounds or (rows.ANY_OFFSET, 0)
-    held = file.hold()
-    try:
+    with closing(file.hold()) as held:
         reads = _reads_if_it_pays(held, stop - start)
         while reads is not None and position < stop and most > 0:
             from tidelog.kernels.scan_kernel import walk_file  # noqa: PLC0415 - compiles when imported
@@ -87,8 +87,6 @@ def walk_natively(
             most -= count
             # A full table means small batches, and each further call reads the file again.
             usual = rows.HEADER_BYTES
-    finally:
-        held.close()
     return NativeWalk(BatchColumns.joined(batches), controls, position)
 
 

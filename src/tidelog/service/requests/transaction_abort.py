@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from tidelog.codec.checkpoint_file import replace_file
 from tidelog.codec.shown_rows import as_json
 from tidelog.codec.uuid_text import format_uuid
-from tidelog.datadir.renamed_files import delete_if_there
 from tidelog.datadir.versioned_file import read_versioned
 from tidelog.env.moments import utc_text
+from tidelog.env.renamed_files import delete_if_there
 from tidelog.errors import (
     CannotUndo,
     InvalidArgument,

@@ -6,6 +6,7 @@ Kafka: ``kafka-consumer-groups --describe --members``.
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.cli.terminal import print_line, print_message, table
@@ -51,12 +52,9 @@ def print_members(args: Namespace) -> int:
 
 
 def _asked(path: str, names: list[str]) -> Iterator[ShownMember]:
-    door = DoorClient(path)
-    try:
+    with closing(DoorClient(path)) as door:
         every = names or [one["groupId"] for one in door.ask("ListGroups", 2)["groups"]]
         found = door.ask("DescribeGroups", 5, groups=every)["groups"]
-    finally:
-        door.close()
     for group in found:
         check_answer(group)
         for member in group["members"] or [None]:
