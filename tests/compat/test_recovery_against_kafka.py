@@ -238,7 +238,7 @@ WANTED: dict[str, Callable[[Outcome], bool]] = {
         only("found", "committed"), has_damaged("index", "swap")
     ),
 }
-"""What may differ from Kafka, each as ``docs/differences.md`` says."""
+"""What may differ from Kafka, as ``docs/differences.md`` and ``docs/architecture.md`` say."""
 
 
 def run(case: RecoveryCase, kafka_log: KafkaLog, folder: Path) -> Outcome:

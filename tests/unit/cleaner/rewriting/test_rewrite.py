@@ -138,7 +138,7 @@ def test_lengths_longer_than_necessary_stay_so() -> None:
     """A record's key, value and headers are copied byte by byte, with the lengths before them.
 
     Only the record's own length, timestamp and offset are encoded again. Kafka encodes all lengths
-    again, as short as possible: see docs/differences.md.
+    again, as short as possible: see docs/architecture.md.
     """
     batch = build_batch(
         [(NOW_MS, b"a", b"1", ()), (NOW_MS, b"b", b"2", [("h", b"x")])], leader_epoch=0

@@ -191,16 +191,15 @@ def test_a_disk_that_did_not_take_an_append_is_full_until_it_has_space() -> None
         assert manager.live_dirs == ["/data"]
 
 
-def test_the_page_of_names_lists_every_metric() -> None:
-    """JMX's name and Prometheus', without tags, and no others."""
-    page = (Path(__file__).parents[4] / "docs" / "kafka-names.md").read_text("utf-8")
-    table = page.partition("## Metrics\n")[2].partition("## ")[0]
-    listed = set(re.findall(r"\| `(.+?)` \| `(.+?)` \|", table))
+def test_the_page_of_metrics_lists_every_metric() -> None:
+    """By JMX's names, without tags."""
+    page = (Path(__file__).parents[4] / "docs" / "monitoring.md").read_text("utf-8")
+    table = page.partition("## Metrics\n")[2]
+    cells = [re.findall("`(.+?)`", row.split(" | ")[0]) for row in table.splitlines()]
+    listed = {f"{kind},name={name}" for kind, *names in filter(None, cells) for name in names}
 
     with busy(ManagerHome("/data", "/other")) as manager:
-        found = {
-            (f"{one.group}:type={one.type},name={one.name}", one.family)
-            for one in manager.metrics()
-        }
+        found = {f"{one.group}:type={one.type},name={one.name}" for one in manager.metrics()}
 
-    assert listed == found
+    assert len(found) > 30
+    assert found - listed == set()
