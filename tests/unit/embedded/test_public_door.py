@@ -174,4 +174,5 @@ def test_the_example_of_the_readme_can_be_run_again(
         shown.append(capsys.readouterr().out)
 
     first, second = (f"0 {offset} b'Brest' b'high at 06:12'\n" for offset in range(2))
-    assert shown == [f"{first}0 1 1\n", f"{first}{second}0 2 2\n"]
+    ends = (f"the next record gets offset {end}\n" for end in (1, 2))
+    assert shown == [f"{first}{next(ends)}", f"{first}{second}{next(ends)}"]
