@@ -64,6 +64,8 @@ class OffsetBounds(NamedTuple):
 
     def reason(self, first_offset: int, last_offset: int) -> str:
         """Describe a batch whose offsets are impossible here."""
+        if first_offset - last_offset > INT64_MAX:  # the sum of base offset and delta has wrapped
+            last_offset += 2**64
         fitting = f"{self.lowest} or above"
         if self.end != INT64_MAX:
             fitting = f"from {self.lowest} to {self.end - 1}"

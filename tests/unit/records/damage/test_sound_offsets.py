@@ -6,9 +6,12 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.log_home import LogHome
 
 from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.errors import CorruptMessage
 from tidelog.kernels import rows
+from tidelog.readonly.read_only_log import open_read_only
 from tidelog.records.batch import INT64_MAX
 from tidelog.records.batch_columns import BatchColumns
 from tidelog.records.builder import BatchSpec
@@ -20,12 +23,15 @@ from tidelog.records.damage.sound_offsets import (
     reason_of,
 )
 from tidelog.records.file_records import FileRecords
+from tidelog.records.isolation import Isolation
 from tidelog.records.memory import walk
 from tidelog.testing import build_batch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from tidelog.records.record import Record
 
 
 def row(first: int, last: int) -> list[int]:
@@ -66,6 +72,58 @@ def test_the_reason_names_the_offsets() -> None:
     assert OffsetBounds(10).reason(3, 4) == (
         "batch has impossible offsets 3 to 4; it needs 10 or above"
     )
+
+
+def test_the_reason_names_offsets_beyond_64_bits_as_they_are() -> None:
+    """The columns of batches hold them as negative numbers, as Java would."""
+    (batch,) = [walk(greatest(3)).batches.row(0)]
+    offsets = batch[rows.BASE_OFFSET], batch[rows.LAST_OFFSET]
+
+    assert offsets == (2**63 - 2, -(2**63))
+    assert not OffsetBounds(0).hold(*offsets)
+    assert OffsetBounds(0).reason(*offsets) == (
+        f"batch has impossible offsets {2**63 - 2} to {2**63}; it needs 0 or above"
+    )
+
+
+def greatest(count: int) -> bytes:
+    """Make a batch whose header says that it begins at the greatest offset of a record."""
+    batch = build_batch([(0, None, b"value", ())] * count)
+    return GREATEST_OFFSET.to_bytes(8, "big") + batch[8:]
+
+
+@pytest.mark.parametrize("before", [0, 2])
+@pytest.mark.parametrize("after", [0, 1])
+@pytest.mark.parametrize("clean", [True, False])
+def test_no_reader_is_given_an_offset_that_has_wrapped(
+    before: int, after: int, *, clean: bool
+) -> None:
+    """A batch whose offsets leave 64 bits is damaged, wherever it is; those before it are read."""
+    value = [(0, None, b"value", ())]
+    sound = [build_batch(value, base_offset=number) for number in range(before)]
+    behind = [build_batch(value, base_offset=before + 3 + number) for number in range(after)]
+    home = LogHome()
+    data = b"".join([*sound, greatest(3), *behind])
+    home.write(f"{0:020d}.log", data)
+
+    with open_read_only(home.directory, fs=home.fs) as log:
+        seen, error = read_to_damage(log.records())
+    assert (seen, error) == (list(range(before)), True)
+    opened = home.open(clean=clean)
+
+    seen, _ = read_to_damage(opened.records(isolation=Isolation.LOG_END))
+    assert seen == list(range(before))
+    assert before <= opened.log_end_offset <= before + 3 + after
+
+
+def read_to_damage(records: Iterator[Record]) -> tuple[list[int], bool]:
+    """Return the offsets of the records before damage, and whether there is any."""
+    seen: list[int] = []
+    try:
+        seen.extend(record.offset for record in records)
+    except CorruptMessage:
+        return seen, True
+    return seen, False
 
 
 @pytest.mark.parametrize(

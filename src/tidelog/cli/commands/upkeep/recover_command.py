@@ -308,6 +308,6 @@ def _contents(loss: LostBytes) -> str:
     if loss.is_all_zeros:
         return f"{loss.size_bytes:,} zero bytes"
     found = f"{loss.size_bytes:,} bytes with {loss.records:,} readable records"
-    if loss.first_offset is not None:
+    if loss.first_offset is not None and loss.first_offset <= (loss.last_offset or 0):
         found += f" at offsets {loss.first_offset:,} to {loss.last_offset:,}"
     return found
