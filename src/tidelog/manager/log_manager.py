@@ -381,6 +381,8 @@ class LogManager(OfOneProcess):
     ) -> Topic:
         """Create a topic of empty logs, durably.
 
+        A repetition of a call that a disk has stopped creates the logs that are missing.
+
         Args:
             name: 1 to 249 letters, digits, dots, underscores and dashes.
             partitions: how many, from 1 to 10,000.
@@ -403,10 +405,13 @@ class LogManager(OfOneProcess):
             homes = self._creator.choose_directories(partitions, is_spread=is_spread, path=path)
             ids = [home.directory_id for home in homes]
             topic_id = random_id(self.machine.rng)
+            topic = self._topics.planned(name, topic_id, ids, config, birth)
+            if (begun := self._topics.known_as(topic)) and self._creator.lacks(begun):
+                self._complete_logs(begun)
+                return begun
             self._topics.check_new({name: topic_id})
             self._creator.check_free(name, range(partitions))
             self._registry.expect_new(TopicPartition(name, number) for number in range(partitions))
-            topic = self._topics.planned(name, topic_id, ids, config, birth)
             # From here on the topic exists: directories that a crash leaves out are created later.
             self._topics.add([topic])
             with self._deleter.undoing_creation(topic):
@@ -417,10 +422,14 @@ class LogManager(OfOneProcess):
         """Add partitions to a topic until it has ``count``, durably.
 
         Keys go to other partitions from then on, as in Kafka. Raises InvalidPartitions unless the
-        topic has fewer and is none of Kafka's own, and errors as ``create_topic``.
+        topic has fewer and is none of Kafka's own, and errors as ``create_topic``; a repetition
+        works as there.
         """
         with self._changing():
             topic = self.topic(name)
+            if count == len(topic.partitions) and self._creator.lacks(topic):
+                self._complete_logs(topic)
+                return topic
             check_wider(topic, count, defaults=self._topics.defaults)
             present = max(topic.partitions) + 1
             log_dirs = self._creator.choose_directories(

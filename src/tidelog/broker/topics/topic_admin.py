@@ -19,7 +19,7 @@ from tidelog.env.event_loop import in_thread
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import InvalidArgument, KafkaError, TopicAlreadyExists
 from tidelog.log.retention.retention_rules import deletion_end
-from tidelog.manager.topics.topic_checks import check_topic
+from tidelog.manager.topics.topic_checks import check_topic, check_wider
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
@@ -140,13 +140,10 @@ class TopicAdmin:
     def _add_partitions(self, request: Request, given: dict[str, Any]) -> dict[str, Any]:
         name, count = given["name"], given["count"]
         _check_own(name)
-        present = len(self._manager.topic(name).partitions)
-        if count <= present:
-            raise Refusal(
-                ErrorCode.INVALID_PARTITIONS,
-                f"topic {name} has {present} partitions; {count} is not an increase",
-            )
-        if given["assignments"] is not None:
+        topic = self._manager.topic(name)
+        present = len(topic.partitions)
+        # Else it is no increase, or the repetition of one.
+        if given["assignments"] is not None and count > present:
             if len(given["assignments"]) != count - present:
                 raise Refusal(
                     ErrorCode.INVALID_REPLICA_ASSIGNMENT,
@@ -155,7 +152,7 @@ class TopicAdmin:
             for one in given["assignments"]:
                 self._node.check_replicas(one["brokerIds"])
         if request.values["validateOnly"]:
-            check_topic(name, count, {}, defaults=self._manager.config.log_defaults)
+            check_wider(topic, count, defaults=self._manager.config.log_defaults)
         else:
             self._manager.create_partitions(name, count)
         return {}

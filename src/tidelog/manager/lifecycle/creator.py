@@ -241,6 +241,14 @@ class LogCreator(ManagerPart):
             self._preferred.pop(key, None)
             return log
 
+    def lacks(self, topic: Topic) -> bool:
+        """Return whether directories of a topic are missing, as after a creation that was stopped.
+
+        Raises the error of a disk.
+        """
+        with self._registry.change_lock, _raising_first(_ignore) as on_failure:
+            return bool(self._missing(topic, sorted(topic.partitions), on_failure))
+
     def make_directories(
         self, topic: Topic, numbers: Iterable[int], *, is_new: bool = False
     ) -> list[TopicPartition]:

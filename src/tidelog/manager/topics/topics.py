@@ -234,6 +234,13 @@ class Topics:
             known = set(self._catalogue.topics) | (self.reserved.keys() - new.keys())
             check_new_names(new, known)
 
+    def known_as(self, topic: Topic) -> Topic | None:
+        """Return the topic of this name, if it has the same settings and number of partitions."""
+        known = self._catalogue.topics.get(topic.name)
+        if known is None or dict(known.config) != dict(topic.config):
+            return None
+        return known if len(known.partitions) == len(topic.partitions) else None
+
     def planned(
         self,
         name: str,

@@ -14,7 +14,9 @@ from tidelog.errors import (
     CommitUnfinished,
     InconsistentTopicId,
     InvalidArgument,
+    InvalidPartitions,
     KafkaStorageError,
+    TopicAlreadyExists,
 )
 from tidelog.segment.filenames import TopicPartition
 from tidelog.staging.directory import CommitPoint
@@ -351,3 +353,54 @@ def test_a_log_that_the_catalogue_has_no_space_for_is_not_in_its_own_way(
         fill(manager, "t", 0, 1)
 
         assert values(manager, "t", 0) == [b"value 0"]
+
+
+def add_partitions(manager: LogManager) -> object:
+    """Give a topic two more partitions."""
+    return manager.create_partitions("t", 3)
+
+
+def create_another(manager: LogManager) -> object:
+    """Create a topic with a setting."""
+    return manager.create_topic("u", 3, {"retention.ms": "5"})
+
+
+@pytest.mark.parametrize("act", [add_partitions, create_another])
+@pytest.mark.parametrize("loading", Loading)
+def test_a_repetition_creates_what_a_failed_disk_has_left_out(
+    act: Callable[[LogManager], object], loading: Loading
+) -> None:
+    """The catalogue names all partitions by then, but that is no reason to refuse it."""
+    home = ManagerHome()
+    with home.open() as manager:
+        manager.create_topic("t")
+    manager = home.open_as(FIRST_USE)
+    home.fs.fail("make_directory", "-2", OSError(EIO, "bad block"))
+    with pytest.raises(KafkaStorageError, match="bad block"):
+        act(manager)
+    home.restart()
+    home.fs.mend()
+
+    with home.open_as(FIRST_USE) as manager:
+        act(manager)
+
+        name = "t" if act is add_partitions else "u"
+        assert {f"{name}-{number}" for number in range(3)} <= set(home.files("/data"))
+        assert not manager._registry.lost
+    with home.open_as(loading) as manager:
+        with pytest.raises((InvalidPartitions, TopicAlreadyExists)):
+            act(manager)
+        fill(manager, name, 2, 1)
+
+
+def test_a_topic_of_other_settings_is_not_taken_for_one_that_was_begun() -> None:
+    """It exists, whether its directories are there or not."""
+    home = ManagerHome()
+    with home.open() as manager:
+        manager.create_topic("u", 3, {"retention.ms": "6"})
+    home.fs.rename("/data/u-2", "/lost")
+
+    with home.open_as(FIRST_USE) as manager, pytest.raises(TopicAlreadyExists):
+        create_another(manager)
+
+    assert "u-2" not in home.files("/data")
