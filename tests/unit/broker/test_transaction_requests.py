@@ -32,6 +32,7 @@ from tidelog.readonly.transactional_id import TRANSACTIONS_TOPIC, State, transac
 from tidelog.records.builder import build_batch
 from tidelog.records.control import build_marker
 from tidelog.records.validation.append_origin import AppendOrigin
+from tidelog.segment.filenames import TopicPartition
 from tidelog.service.requests.home import Home
 from tidelog.service.requests.transaction_abort import abort_transaction
 from tidelog.testing import CrashFileSystem, ManualClock, damage_batch
@@ -393,6 +394,80 @@ def test_a_clock_that_was_set_back_does_not_keep_a_transaction_open() -> None:
     run(before())
     run(after())
     assert ("transaction-timeout", 60_000) in delays
+
+
+async def ended(home: BrokerHome) -> str:
+    """Return what a transaction has come to, once it has ended."""
+    for _ in range(300):
+        state = await described(home)
+        if state.startswith("Complete"):
+            break
+        await asyncio.sleep(0.01)
+    return state
+
+
+def with_clock(test: Callable[[BrokerHome], Coroutine[Any, Any, None]], **settings: Any) -> None:
+    """Run a test at a broker whose timers follow the clock of the test."""
+    clock = ManualClock()
+    with_broker(test, clock=clock, timers=clock.scheduler(), **settings)
+
+
+@pytest.mark.parametrize("policy", ["none", "group"])
+def test_a_transaction_that_ends_as_its_time_is_over_is_not_aborted_after_all(policy: str) -> None:
+    """The end and the timeout come in one turn of the loop; the next transaction is not fenced."""
+
+    async def test(home: BrokerHome) -> None:
+        producer = await begun(home)
+        await add(home, producer)
+        await write(home, producer, b"a", 0)
+        coordinator = home.broker._transactions
+        ending = asyncio.create_task(coordinator.end("x", producer, is_commit=True))
+        home.clock.advance(60_000)
+        await ending
+
+        assert await ended(home) == "CompleteCommit"
+        assert await add(home, producer) is ErrorCode.NONE
+        assert await write(home, producer, b"b", 1) is ErrorCode.NONE
+
+    with_clock(test, tidelog_flush_policy=policy)
+
+
+def test_the_time_of_a_transaction_that_has_ended_is_not_that_of_the_next_one() -> None:
+    """It was over while the end was being written, and is looked at again a second later."""
+
+    async def test(home: BrokerHome) -> None:
+        producer = await begun(home)
+        await add(home, producer)
+        coordinator = home.broker._transactions
+        ending = asyncio.create_task(coordinator.end("x", producer, is_commit=True))
+        home.clock.advance(60_000)
+        await ending
+        await add(home, producer)
+
+        home.clock.advance(59_999)
+        await asyncio.sleep(0.01)
+        assert await described(home) == "Ongoing"
+        home.clock.advance(1)
+        assert await ended(home) == "CompleteAbort"
+
+    with_clock(test)
+
+
+def test_a_transaction_that_gets_a_partition_as_its_time_is_over_is_aborted_later() -> None:
+    """Else nothing would end it until the next start, if its client is gone."""
+
+    async def test(home: BrokerHome) -> None:
+        home.logs.create_topic("u")
+        producer = await begun(home)
+        await add(home, producer)
+        coordinator, more = home.broker._transactions, [TopicPartition("u", 0)]
+        adding = asyncio.create_task(coordinator.add_partitions("x", producer, more))
+        home.clock.advance(60_000)
+        await adding
+        home.clock.advance(1000)
+        assert await ended(home) == "CompleteAbort"
+
+    with_clock(test)
 
 
 def test_an_abort_that_fails_is_not_tried_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -502,6 +502,8 @@ class TransactionCoordinator:
         now_ms = self._manager.machine.clock.now_ms()
         left_ms = min(ongoing.started_ms + ongoing.timeout_ms - now_ms, ongoing.timeout_ms)
         name = ongoing.transactional_id
+        if name in self._timeouts:  # of the transaction before: it would end this one early
+            self._timeouts[name].cancel()
         self._timeouts[name] = self._timers.schedule(
             "transaction-timeout", lambda: self._time_out(name), delay_ms=max(left_ms, at_least_ms)
         )
@@ -515,14 +517,21 @@ class TransactionCoordinator:
             self._watch(known, at_least_ms=_RETRY_MS)
             return
         _log.warning("transaction-timed-out topic=%s id=%r", TRANSACTIONS_TOPIC, name)
-        self._begin(self._abort_late, name, known)
+        self._begin(self._abort_late, name)
 
     def _begin(self, work: Callable[..., Coroutine[Any, Any, None]], *given: Any) -> None:  # noqa: ANN401 - what the work takes
         task = asyncio.get_running_loop().create_task(work(*given))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _abort_late(self, name: str, known: Transaction) -> None:
+    async def _abort_late(self, name: str) -> None:
+        known = self.transactions.get(name)
+        # Its client may have ended it since, and begun the next one, which has a time of its own.
+        if known is None or known.state is not State.ONGOING or name in self._timeouts:
+            return
+        if name in self._busy:
+            self._watch(known, at_least_ms=_RETRY_MS)
+            return
         try:
             with self._alone(name):
                 await self._decide(known, is_commit=False, fences=True)
