@@ -113,7 +113,7 @@ class GroupAdmin:
         known = self._coordinator.positions()
         names = tuple(dict.fromkeys(request.values["groupsNames"]))
         # All at once: nobody commits between the look and the deletion, and one wait serves all.
-        codes = await asyncio.gather(*(self._delete(one, known.get(one, {})) for one in names))
+        codes = await asyncio.gather(*(self._delete(one, known.get(one, ())) for one in names))
         return {
             "results": [
                 {"groupId": one, "errorCode": int(code)}
@@ -124,6 +124,9 @@ class GroupAdmin:
     async def _delete(self, group_id: str, positions: Collection[TopicPartition]) -> ErrorCode:
         try:
             self._coordinator.shards.check(group_id)
+            # Also those that open transactions set: else a commit would bring a part of them back,
+            # those which the group has not had before.
+            positions = {*positions, *self._groups.undecided(group_id)}
             if not positions and group_id not in self._coordinator.groups:
                 return ErrorCode.GROUP_ID_NOT_FOUND
             if self._groups.has_reader(group_id):

@@ -361,6 +361,25 @@ def test_a_group_is_deleted_only_when_it_is_empty() -> None:
     with_broker(test)
 
 
+@pytest.mark.parametrize("has_position", [True, False])
+def test_a_deleted_group_gets_nothing_back_from_a_transaction(has_position: bool) -> None:
+    """Neither the positions that it had nor those that the transaction has set."""
+
+    async def test(home: BrokerHome) -> None:
+        if has_position:
+            await commit(home, 1)
+        producer = await begun(home)
+        await commit_within(home, producer, 9)
+        deleted = await home.ask("DeleteGroups", 2, groupsNames=["g"])
+        assert code(deleted["results"][0]) is ErrorCode.NONE
+        assert await end(home, producer) is ErrorCode.NONE
+        assert await position(home) == -1
+        again = await home.ask("DeleteGroups", 2, groupsNames=["g"])
+        assert code(again["results"][0]) is ErrorCode.GROUP_ID_NOT_FOUND
+
+    with_broker(test)
+
+
 @pytest.mark.parametrize(("policy", "is_kept"), [("group", True), ("each", True), ("none", False)])
 @pytest.mark.parametrize("name", ["DeleteGroups", "OffsetDelete"])
 def test_a_deletion_that_is_answered_outlives_a_power_cut(
