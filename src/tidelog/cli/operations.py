@@ -23,7 +23,7 @@ from tidelog.env.overlay_files import OverlayFiles
 from tidelog.env.paths import absolute_path
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument
-from tidelog.explain.plans.plan_words import late_text, outlook_text
+from tidelog.explain.plans.plan_words import late_text, outlook_text, start_text
 from tidelog.explain.printable_text import counted, format_bytes
 from tidelog.log.loading.cut_keeper import KeepCuts
 from tidelog.manager.lifecycle.log_opener import USUAL_RECOVERY, RecoveryRules
@@ -166,6 +166,8 @@ def print_shrunk(args: Namespace, verb: str, log: Mapping[str, Any]) -> None:
     ]
     if log.get("late") is not None:  # a service of an older version does not report it
         lines.append(late_text(log["late"]))
+    if log.get("startSegment") is not None:  # as above
+        lines.append(start_text(log["startSegment"]))
     print_row(args, log, "\n".join([title, *lines]))
 
 

@@ -6,6 +6,7 @@ Kafka has none of them: its log manager and its cleaner decide when.
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
@@ -26,7 +27,7 @@ from tidelog.errors import (
     KafkaStorageError,
     UnknownTopicOrPartition,
 )
-from tidelog.log.retention.retention_outlook import late_segment, outlook_of
+from tidelog.log.retention.retention_outlook import late_segment, outlook_of, start_segment
 from tidelog.log.retention.shrunk_log import ShrunkLog
 from tidelog.manager.manager_part import ManagerPart
 from tidelog.segment.filenames import TopicPartition
@@ -212,7 +213,9 @@ class OnDemand(OfOneProcess, ManagerPart):
         try:
             with self._cleaning.exclusive(key):
                 log = partition.log  # not reopened here: who may do that may wait for this to end
-                return _shrunk(key, log, log.delete_segments_below_start())
+                deleted = log.delete_segments_below_start()
+                start = start_segment(log.retention_facts(), log.log_start_offset)
+                return replace(_shrunk(key, log, deleted), start_segment=start)
         except CleaningAborted:  # the next pass of retention frees the space
             return _shrunk(key, log, ())
         except KafkaStorageError as error:

@@ -30,6 +30,16 @@ def late_text(late: Mapping[str, Any]) -> str:
     )
 
 
+def start_text(start: Mapping[str, Any]) -> str:
+    """Return what a deletion of records has left on the disk; ``start``: a ``StartSegment``."""
+    base, end = f"{start['baseOffset']:,}", f"{start['endOffset']:,}"
+    closed = " and the next segment has begun" if start["isActive"] else ""
+    return (
+        f"  the deleted records from {base} on stay in the file of the segment [{base}, {end}):\n"
+        f"  it is deleted as a whole, once the log starts at {end}{closed}"
+    )
+
+
 def outlook_text(kept: Mapping[str, Any]) -> str:
     """Return until when a segment is kept, a ``SegmentOutlook`` as JSON; to follow "kept"."""
     due = None if kept["dueMs"] is None else format_time(kept["dueMs"])

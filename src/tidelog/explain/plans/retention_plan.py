@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.config.deletion_settings import DELETION_SETTINGS
 from tidelog.errors import KafkaStorageError
-from tidelog.log.retention.retention_outlook import late_segment, predict
+from tidelog.log.retention.retention_outlook import late_segment, predict, start_segment
 from tidelog.log.retention.retention_rules import (
     SegmentFacts,
     below_start,
@@ -118,9 +118,12 @@ def _plan_deletion(log: SnapshotLog, *, before: int, pinned_from: int | None) ->
     start = max(log.log_start_offset, target)
     facts = _segment_facts(log)
     deleted = below_start(facts, end, start)
-    size_bytes = _size_bytes(facts[len(deleted) :])
+    kept = facts[len(deleted) :]
     offsets = start, log.log_end_offset
-    return ShrunkLog(log.topic, log.partition, *offsets, size_bytes, tuple(deleted))
+    return ShrunkLog(
+        *(log.topic, log.partition, *offsets, _size_bytes(kept), tuple(deleted)),
+        start_segment=start_segment(kept, start),
+    )
 
 
 def _deletable_end(log: SnapshotLog, pinned_from: int | None) -> int:

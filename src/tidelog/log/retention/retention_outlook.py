@@ -60,6 +60,27 @@ class LateSegment(NamedTuple):
     ]
 
 
+class StartSegment(NamedTuple):
+    """The segment in which the log starts: its file still holds records that readers do not see."""
+
+    base_offset: BaseOffset
+    end_offset: EndOffset
+    size_bytes: SegmentBytes
+    is_active: Annotated[bool, "Whether it is the active one, which stays while it is."]
+
+
+def start_segment(facts: Iterable[SegmentFacts], log_start_offset: int) -> StartSegment | None:
+    """Return the segment that begins below the log start, and stays; None: there is none.
+
+    A segment is deleted as a whole, and never the active one. ``facts`` are those of the segments
+    that are kept, oldest first.
+    """
+    oldest = next(iter(facts), None)
+    if oldest is None or oldest.base_offset >= log_start_offset:
+        return None
+    return StartSegment(oldest.base_offset, oldest.end_offset, oldest.size_bytes, oldest.is_last)
+
+
 def late_segment(
     facts: Iterable[SegmentFacts], config: LogConfig, now_ms: int
 ) -> LateSegment | None:

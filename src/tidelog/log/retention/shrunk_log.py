@@ -7,7 +7,7 @@ from typing import Annotated
 
 from tidelog.codec.one_line import Told
 from tidelog.codec.shown_rows import LogEnd, PartitionNumber, TopicName, shown
-from tidelog.log.retention.retention_outlook import LateSegment, SegmentOutlook
+from tidelog.log.retention.retention_outlook import LateSegment, SegmentOutlook, StartSegment
 from tidelog.log.retention.retention_rules import DeletedSegment
 
 
@@ -29,6 +29,10 @@ class ShrunkLog(Told):
         LateSegment | None,
         "A segment that keeps records past `retention.ms`, as its newest record is not; null:"
         " none.",
+    ] = None
+    start_segment: Annotated[
+        StartSegment | None,
+        "Of a deletion of records, the segment in which the log starts afterwards; null: none.",
     ] = None
 
     def _told(self) -> str:

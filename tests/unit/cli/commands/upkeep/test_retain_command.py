@@ -86,6 +86,35 @@ def test_deleted_records_free_the_segments_below(rolled: Cli) -> None:
     assert rolled.values() == ["c", "d"]
 
 
+def test_records_that_are_deleted_and_still_on_the_disk_are_named(cli: Cli) -> None:
+    """They are in the file of the segment in which the log starts, until all of it is below."""
+    assert cli.on("create", "t", "-o", "retention.ms=-1").code == 0
+    cli.append("a", "b", "c")
+    words = ("delete-records", "t", "-p", 0, "--before")
+
+    plan = cli.on(*words, 2, "--json", "--dry-run").rows
+    text = cli.on(*words, 1).out
+    done = cli.on(*words, 2, "--json").rows
+
+    assert plan == done
+    start = done[0]["startSegment"]
+    assert (start["baseOffset"], start["endOffset"]) == (0, 3)
+    assert "stay in the file of the segment [0, 3):\n  it is deleted as a whole" in text
+    assert b"a" in cli.log_file().read_bytes()
+
+
+def test_the_active_segment_stays_though_all_its_records_are_deleted(rolled: Cli) -> None:
+    """As in Kafka; closed ones are deleted, and then there is nothing to name."""
+    words = ("delete-records", "t", "-p", 0, "--before")
+
+    none_left = rolled.on(*words, 3, "--json").rows[0]["startSegment"]
+    text = rolled.on(*words, 4).out
+
+    assert none_left is None
+    assert "once the log starts at 4 and the next segment has begun" in text
+    assert segments(rolled) == [3]
+
+
 def test_all_records_are_deleted_by_a_word(rolled: Cli) -> None:
     """The high watermark; -1, which Kafka takes for it, is refused with the word."""
     refused = rolled.on("delete-records", "t", "-p", 0, "--before", "-1")
