@@ -192,7 +192,7 @@ def _print_all(chosen: ChosenPartitions, found: _Found, fs: FileSystem, args: Na
     for log in found.logs:
         changes = changes_in(fs, paths[log.topic, log.partition])
         row = {**as_json(log), "files": list_as_json(changes)}
-        lines = _lines(log, changes, "would be " if args.dry_run else "")
+        lines = _lines(log, changes, "would be " if args.dry_run else "", is_full=args.full)
         print_row(args, row, "\n".join(map(printable, lines)))
     _print_total(chosen, found, args)
     return max(found.code, int(any(log.is_damaged for log in found.logs)))
@@ -263,14 +263,16 @@ def _refusal(key: TopicPartition, error: TidelogError) -> str:
     return text
 
 
-def _lines(log: RecoveredLog, changes: list[FileChange], would: str) -> Iterator[str]:
+def _lines(
+    log: RecoveredLog, changes: list[FileChange], would: str, *, is_full: bool
+) -> Iterator[str]:
     """Yield what is cut off a log and which files change; ``would`` is "would be " in a plan."""
     line = (
         f"{log.topic}-{log.partition}: [{log.log_start_offset:,}, {log.log_end_offset:,}),"
         f" {format_bytes(log.checked_bytes)} checked,"
         f" {format_bytes(log.lost_bytes)} {would}cut"
     )
-    if log.unchecked_bytes:
+    if log.unchecked_bytes and not is_full:  # of a full recovery, only what follows the cut
         size = format_bytes(log.unchecked_bytes)
         line += f"; {size} below the recovery point not checked (--full checks them)"
     yield line

@@ -130,6 +130,23 @@ def test_a_plan_names_bytes_that_it_does_not_check(topic: Cli) -> None:
     assert "not checked" not in topic.on("plan", "recovery", "--full").out
 
 
+def test_a_full_plan_does_not_advise_itself(cli: Cli) -> None:
+    """Segments after the cut are not checked by a full recovery either: they are removed."""
+    small = ("-o", "internal.segment.bytes=100", "-o", "retention.ms=-1")
+    assert cli.on("create", "t", *small).code == 0
+    for value in ("a", "b", "c"):
+        cli.append(value)
+    data = bytearray(cli.log_file().read_bytes())
+    data[-1] ^= 1
+    cli.log_file().write_bytes(data)
+
+    plan = cli.on("plan", "recovery", "--full")
+
+    assert plan.code == 1
+    assert "2 segments would be removed" in plan.out
+    assert "--full checks them" not in plan.out
+
+
 def test_a_missing_partition_is_a_loss(topic: Cli) -> None:
     """The catalogue lists it; the others are recovered."""
     assert topic.on("create", "u").code == 0
