@@ -34,7 +34,7 @@ class GapCause(StrEnum):
     CONTROL = "control records"
     ABORTED = "aborted transactions"
     BEYOND_END = "beyond the log end: truncated, or never written"
-    UNKNOWN = "unknown: the cleaner has not come that far"
+    UNKNOWN = "unknown: a loss, or compaction of which there is no checkpoint"
 
 
 LOSSES: Final = (GapCause.DELETE_RECORDS, GapCause.RETENTION, GapCause.BEYOND_END)

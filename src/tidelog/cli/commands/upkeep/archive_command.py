@@ -46,7 +46,8 @@ COMMAND: Final = Command(
             action="store_true",
             dest="sweeps",
             help="delete objects of the archive that nothing needs any more: copies that were"
-            " broken off, and what --follow-start left out a day ago or earlier",
+            " broken off, and what --follow-start left out a day ago or earlier, by the store's"
+            " clock",
         ),
         argument(
             "--truncate",
