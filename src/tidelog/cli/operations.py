@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 
 def clock_of(args: Namespace) -> Clock:
     """Return a clock whose time of day is that of ``--now``, or of the beginning."""
-    return ClockAt(SYSTEM_CLOCK.now_ms() if args.now is None else args.now)
+    now_ms = getattr(args, "now", None)
+    return ClockAt(SYSTEM_CLOCK.now_ms() if now_ms is None else now_ms)
 
 
 def plan_terms(
@@ -91,7 +92,7 @@ def open_places(
                 server_properties=server_properties,
             ),
             brief_machine(fs, clock_of(args)),
-            overrides=dict(args.options),
+            overrides=dict(getattr(args, "options", ())),
             watcher=notes,
             recovery=_rules(args),
         ) as manager:

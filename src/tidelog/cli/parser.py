@@ -46,6 +46,7 @@ COMMAND_MODULES: Final = {
     "rescue": "upkeep.rescue_command",
     "retain": "upkeep.retain_command",
     "compact": "upkeep.compact_command",
+    "roll": "upkeep.roll_command",
     "archive": "upkeep.archive_command",
     "restore": "upkeep.restore_command",
     "cleaner": "inspection.cleaner_command",

@@ -194,6 +194,7 @@ class AsyncLogs(_AsyncWrites[Logs]):
     describe_log_dirs = twin(Logs.describe_log_dirs)
     retain = twin(Logs.retain)
     compact = twin(Logs.compact)
+    roll = twin(Logs.roll)
     delete_records = twin(Logs.delete_records)
     metrics = twin(Logs.metrics)
 

@@ -419,6 +419,24 @@ class Logs(OfOneProcess, Told):
         """
         return self.manager.on_demand.compact(*chosen)
 
+    def roll(self, *chosen: str | tuple[str, int]) -> dict[tuple[str, int], int]:
+        """Close active segments, so that compaction and archives reach what is in them.
+
+        Returns the offset at which the next segment of each log begins; logs without a record in
+        the active one are left out. ``chosen`` as for ``retain``. Errors as ``OnDemand.roll``.
+
+        >>> with tidelog.open("data") as logs:
+        ...     topic = logs.create_topic("stock", config={"cleanup.policy": "compact"})
+        ...     logs.append_all("stock", [(b"tea", b"3"), (b"tea", None)])
+        ...     logs.roll("stock"), logs.roll("stock")
+        ...     facts = logs.compact("stock")
+        ...     logs.count_records("stock").records
+        2
+        ({('stock', 0): 2}, {})
+        1
+        """
+        return self.manager.on_demand.roll(*chosen)
+
     def delete_records(self, topic: str, partition: int, before_offset: int | str) -> int:
         """Delete the records of a partition below an offset; return the new log start offset.
 

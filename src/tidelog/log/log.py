@@ -515,6 +515,15 @@ class Log(ReadableLog):
             flushing.roll_locked(state)
             return True
 
+    def maybe_roll(self) -> tuple[LogSegment, LogSegment] | None:
+        """Roll if the active segment has records; return it and the new one, else None."""
+        with self._state.notices, self._state.lock, self._state.changing("rolling"):
+            self._state.check_appendable()
+            closed = self._state.local.segments.active
+            if not closed.size_bytes:
+                return None
+            return closed, flushing.roll_locked(self._state)
+
     def flush(self, *, force: bool = False) -> None:
         """Make all records durable; ``force``: also the files of an empty active segment."""
         flushing.flush(self._state, force=force)

@@ -6,9 +6,9 @@ Kafka has none of them: its log manager and its cleaner decide when.
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, TypeAlias
 
 from tidelog.archive.claim_file import (
     archives_named,
@@ -18,6 +18,7 @@ from tidelog.archive.claim_file import (
 )
 from tidelog.cleaner.compaction import Compaction, examine_log
 from tidelog.cleaner.failed_cleanings_file import read_failures, write_failures
+from tidelog.codec.shown_rows import PartitionNumber, TopicName
 from tidelog.config.deletion_settings import DELETION_SETTINGS
 from tidelog.datadir.effective_config import NO_SETTINGS
 from tidelog.env.forks import OfOneProcess
@@ -67,6 +68,20 @@ class Terms(NamedTuple):
 
 
 USUAL_TERMS: Final = Terms()
+
+
+@dataclass(frozen=True, slots=True)
+class RolledLog:
+    """One partition."""
+
+    topic: TopicName
+    partition: PartitionNumber
+    closed_base_offset: Annotated[
+        int | None,
+        "First offset of the segment that was closed; null: the active one had no records.",
+    ]
+    active_base_offset: Annotated[int, "First offset of the active segment afterwards."]
+    size_bytes: Annotated[int, "Size of the `.log` file that was closed, in bytes; 0: none."]
 
 
 class OnDemand(OfOneProcess, ManagerPart):
@@ -193,6 +208,29 @@ class OnDemand(OfOneProcess, ManagerPart):
             deleted = self._retain(key, log, config, now_ms)
             late = late_segment(log.retention_facts(), config, now_ms)
             return _shrunk(key, log, deleted, outlook_of(log, config), late)
+
+    def roll(self, *chosen: Chosen) -> dict[tuple[str, int], int]:
+        """Close the active segments that have records; return where the next ones begin.
+
+        ``chosen`` as for ``retain``. Raises UnknownTopicOrPartition, DamagedLog for a log that
+        takes no appends, KafkaStorageError.
+        """
+        rolled = [self.roll_log(key) for key, _ in self._partitions(chosen, leaves_unknown=True)]
+        return {
+            (done.topic, done.partition): done.active_base_offset
+            for done in rolled
+            if done.closed_base_offset is not None
+        }
+
+    def roll_log(self, key: TopicPartition) -> RolledLog:
+        """Close the active segment of one log, if it has records. Errors as ``roll``."""
+        self._check_open()
+        log = self._partition_of(*key).log
+        rolled = log.maybe_roll()
+        if rolled is None:
+            return RolledLog(*key, None, log.log_end_offset, 0)
+        closed, active = rolled
+        return RolledLog(*key, closed.base_offset, active.base_offset, closed.size_bytes)
 
     def delete_records(
         self, key: TopicPartition, before: int, terms: Terms = USUAL_TERMS

@@ -61,6 +61,7 @@ COMMANDS: Final[dict[str, tuple[str, ...]]] = {
     "rescue": ("rescue", "--to", "OTHER"),
     "retain": ("retain", "-o", "retention.bytes=1"),
     "compact": ("compact", "-o", "cleanup.policy=compact"),
+    "roll": ("roll",),
     "archive": ("archive", "-o", "cleanup.policy=delete", "--to", "ARCHIVE"),
     "restore": ("restore", "LAKE", "--to", "OTHER"),
     "cleaner": ("cleaner", "status"),
@@ -85,7 +86,7 @@ READS_NOTHING: Final = {"warm", "schema", "completion", "completion words"}
 WITHOUT_DIRECTORY: Final = {"dump", "restore", *READS_NOTHING}
 ACTS: Final = {
     *("create", "delete", "alter", "move", "append", "staged commit", "recover", "retain"),
-    *("compact", "archive", "delete-records", "to-kafka", "from-kafka", "join"),
+    *("compact", "roll", "archive", "delete-records", "to-kafka", "from-kafka", "join"),
 }
 """Commands that change the directory."""
 SEES_DAMAGE: Final = {

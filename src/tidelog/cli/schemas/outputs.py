@@ -58,6 +58,7 @@ from tidelog.manager.archiving import LogInArchive
 from tidelog.manager.lifecycle.move_status import MoveStatus
 from tidelog.manager.metrics.health import OfflineDirectory
 from tidelog.manager.mirror import MirroredPartition
+from tidelog.manager.on_demand import RolledLog
 from tidelog.manager.recovered_log import RecoveredLog
 from tidelog.manager.rescue.rescued_partition import LeftOut, RescuedPartition
 from tidelog.manager.restore import RestoredPartition
@@ -441,6 +442,10 @@ _OUTPUTS: Final = {
         text="A line a partition, then a line an entry of the directories that was left out.",
     ),
     "retain": _output(SHRUNK_LOG, counts(**_SHRUNK_COUNTS)),
+    "roll": _output(
+        row(RolledLog),
+        counts(partitions=PARTITIONS, segments="Segments that were closed.", missing=MISSING),
+    ),
     "compact": _output(COMPACTION, counts(**_COMPACTION_COUNTS)),
     "archive": _output(
         row(LogInArchive),

@@ -33,7 +33,7 @@ def late_text(late: Mapping[str, Any]) -> str:
 def start_text(start: Mapping[str, Any]) -> str:
     """Return what a deletion of records has left on the disk; ``start``: a ``StartSegment``."""
     base, end = f"{start['baseOffset']:,}", f"{start['endOffset']:,}"
-    closed = " and the next segment has begun" if start["isActive"] else ""
+    closed = " and the segment is closed (tidelog roll)" if start["isActive"] else ""
     return (
         f"  the deleted records from {base} on stay in the file of the segment [{base}, {end}):\n"
         f"  it is deleted as a whole, once the log starts at {end}{closed}"

@@ -176,6 +176,11 @@ def _recover(home: Home, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
     return _each(home, partitions_of(arguments), recover)
 
 
+def _roll(home: Home, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
+    on_demand = home.manager.on_demand
+    return _each(home, partitions_of(arguments), lambda key: as_json(on_demand.roll_log(key)))
+
+
 def _compact(home: Home, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
     terms = _terms(arguments)
     with _writers(home.machine) as scheduler:
@@ -329,6 +334,7 @@ _COMMANDS: Final[dict[str, Callable[[Home, Mapping[str, Any]], Any]]] = {
     "delete-records": _delete_records,
     "retain": _retain,
     "recover": _recover,
+    "roll": _roll,
     "compact": _compact,
     "archive": _archive,
     "list-moves": _list_moves,

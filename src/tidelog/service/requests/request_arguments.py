@@ -74,6 +74,7 @@ ARGUMENTS: Final[dict[str, dict[str, Check]]] = {
         "server_properties": _or_none(_is_settings),
         **_TERMS,
     },
+    "roll": {"partitions": _is_partitions},
     "compact": {
         "partitions": _is_partitions,
         "server_properties": _or_none(_is_settings),

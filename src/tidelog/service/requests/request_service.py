@@ -49,6 +49,7 @@ _log = logging.getLogger(__name__)
 _LANES: Final = {
     "delete-records": "records",
     "retain": "records",
+    "roll": "records",
     "recover": "records",
     "compact": "compactions",
     "archive": "archive",

@@ -69,6 +69,7 @@ COMMANDS: dict[str, tuple[object, ...]] = {
     "retain by another limit": ("retain", "plain", "-o", "retention.bytes=1500", *NOW, "-d"),
     "retain as JSON": ("retain", "retained", "--json", *NOW, "-d"),
     "retain with a bad setting": ("retain", "plain", "-o", "retention.ms=never", "-d"),
+    "roll": ("roll", "plain"),
     "compact": ("compact", *NOW, "-d"),
     "compact as JSON": ("compact", "compacted", "--json", *NOW, "-d"),
     "archive": ("archive", "plain", "--to", "LAKE", "-d"),
@@ -86,7 +87,7 @@ def run(cli: Cli, data: Path, words: tuple[object, ...]) -> Outcome:
     return cli(*(given.get(str(word), word) for word in words if word != "-d"), "-d", data)
 
 
-QUICK = {"create", "alter", "delete", "delete-records", "retain", "compact", "archive"}
+QUICK = {"create", "alter", "delete", "delete-records", "retain", "roll", "compact", "archive"}
 
 
 @pytest.mark.parametrize(

@@ -196,8 +196,8 @@ def _as_text(row: Mapping[str, Any], verb: str) -> str:
         size = row["sizeBytes"] - row["cleanBytes"] - row["cleanableBytes"]
         return (
             f"{text} {row['heldBy']} ({format_bytes(size)}), which is never cleaned: an append"
-            " begins the next one once segment.bytes or segment.ms is reached (tidelog alter"
-            f" {row['topic']} -o segment.ms=1: with the next record; --unset segment.ms afterwards)"
+            " begins the next one once segment.bytes or segment.ms is reached, and tidelog roll"
+            " at once"
         )
     causes = ", ".join(f"{count:,} {cause}" for cause, count in row["dropped"].items())
     records, bytes_read = row["recordsRead"], row["bytesRead"]

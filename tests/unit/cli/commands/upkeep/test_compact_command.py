@@ -150,8 +150,7 @@ def test_a_log_of_one_segment_has_nothing_to_clean(cli: Cli, command: tuple[str,
     assert line == (
         f"t-0: nothing to clean from offset 0 on, limited by the active segment ({size} bytes),"
         " which is never cleaned: an append begins the next one once segment.bytes or segment.ms"
-        " is reached (tidelog alter t -o segment.ms=1: with the next record; --unset segment.ms"
-        " afterwards)"
+        " is reached, and tidelog roll at once"
     )
 
 

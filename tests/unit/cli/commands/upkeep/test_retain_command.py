@@ -111,7 +111,7 @@ def test_the_active_segment_stays_though_all_its_records_are_deleted(rolled: Cli
     text = rolled.on(*words, 4).out
 
     assert none_left is None
-    assert "once the log starts at 4 and the next segment has begun" in text
+    assert "once the log starts at 4 and the segment is closed (tidelog roll)" in text
     assert segments(rolled) == [3]
 
 
