@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from tidelog.broker.client_request import Address, Peer
 from tidelog.broker.dispatch import Pending
 from tidelog.broker.no_room import write_no_room
+from tidelog.codec.layout import byte_view
 from tidelog.codec.protocol.apis import (
     SIZE_BYTES,
     apis,
@@ -25,6 +26,7 @@ from tidelog.codec.protocol.apis import (
 )
 from tidelog.env.clock import MS_PER_S
 from tidelog.errors import TidelogError
+from tidelog.lazy import np
 from tidelog.records.file_records import FileSlice
 
 if TYPE_CHECKING:
@@ -73,7 +75,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: Any = None
         self._loop = asyncio.get_running_loop()
         self._peer = Peer("", Address("", 0))
-        self._buffer = memoryview(bytearray(_BUFFER_BYTES))
+        self._buffer = _new_buffer(_BUFFER_BYTES)
         self._start = self._filled = 0
         self._waits_for_room = False
         self._is_held = False
@@ -228,7 +230,7 @@ class Connection(asyncio.BufferedProtocol):
                 if not self._room.take(self, needed, self._room_is_free):
                     self._waits_for_room = True  # nothing more is read
                     return
-                target = memoryview(bytearray(needed))
+                target = _new_buffer(needed)
             elif not self._start:
                 return
         # Of the same buffer, a slice is moved as memmove does.
@@ -249,7 +251,7 @@ class Connection(asyncio.BufferedProtocol):
     def _detach_buffer(self) -> None:
         """Leave the buffer to the request that is being answered, and continue with another."""
         rest = self._buffer[self._start : self._filled]
-        self._buffer = memoryview(bytearray(max(_BUFFER_BYTES, len(rest))))
+        self._buffer = _new_buffer(max(_BUFFER_BYTES, len(rest)))
         self._buffer[: len(rest)] = rest
         self._start, self._filled = 0, len(rest)
 
@@ -481,6 +483,11 @@ class _Slot:
         self.parts = parts
         self.is_done = is_done
         self.holds_others = holds_others
+
+
+def _new_buffer(size: int) -> memoryview:
+    """Return a buffer that holds anything at first: to clear it takes as long as to fill it."""
+    return byte_view(np.empty(size, np.uint8))
 
 
 def _whole(part: FileSlice) -> bytes:

@@ -70,7 +70,7 @@ class AppendRequest(NamedTuple):
 
     ``flushes_before_roll``: records are durable before a later segment can be, so that a crash
     leaves no gap. ``high_watermark_rule`` is the owner's: by it the high watermark moves together
-    with the log end.
+    with the log end. ``may_change``: the bytes may be stamped where they lie, and not in a copy.
     """
 
     leader_epoch: int
@@ -80,6 +80,7 @@ class AppendRequest(NamedTuple):
     on_rejected: OnRejected = ignore_rejections
     high_watermark_rule: HighWatermarkRule | None = None
     flushes_before_roll: bool = False
+    may_change: bool = False
 
     @property
     def assigns_offsets(self) -> bool:
@@ -249,7 +250,7 @@ def _placed(state: LogState, accepted: Accepted, request: AppendRequest, now_ms:
     first_offset, epoch = state.offsets.log_end.offset, request.leader_epoch
     if first_offset > _NEAR_THE_END:
         _check_offsets_left(first_offset, accepted.row[rows.LAST_OFFSET] + 1)
-    data, columns, row = accepted.placed(first_offset, epoch, now_ms)
+    data, columns, row = accepted.placed(first_offset, epoch, now_ms, may_change=request.may_change)
     return _Batches(  # without names, which would take as long again: most appends come here
         data,
         columns,

@@ -192,6 +192,7 @@ class Log(ReadableLog):
         verification_guard: int = NO_GUARD,
         on_rejected: OnRejected = ignore_rejections,
         high_watermark_rule: HighWatermarkRule | None = None,
+        may_change: bool = False,
     ) -> AppendInfo:
         """Check batches, give them the next offsets, and append them.
 
@@ -204,6 +205,7 @@ class Log(ReadableLog):
             verification_guard: what ``start_verification`` returned, for a transaction's begin.
             on_rejected: called with what a metric counts before one of the errors is raised.
             high_watermark_rule: the owner's; the high watermark moves together with the log end.
+            may_change: the caller needs ``records`` no more, whether they are appended or not.
 
         Raises:
             CorruptMessage, InvalidRecord, InvalidTimestamp, MessageTooLarge, RecordListTooLarge,
@@ -221,6 +223,7 @@ class Log(ReadableLog):
             verification_guard,
             on_rejected,
             high_watermark_rule,
+            may_change=may_change,
         )
         return append(self._state, records, request)
 

@@ -327,6 +327,8 @@ class Partition(OfOneProcess, Told):
         origin: AppendOrigin = AppendOrigin.CLIENT,
         transaction_version: int = UNKNOWN_TRANSACTION_VERSION,
         verification_guard: int = NO_GUARD,
+        *,
+        may_change: bool = False,
     ) -> AppendInfo:
         """As ``append``, with the lock held, as by ``try_lock``."""
         log = self._log_to_append(leader=True)
@@ -339,6 +341,7 @@ class Partition(OfOneProcess, Told):
                 verification_guard=verification_guard,
                 on_rejected=self._count_rejected,
                 high_watermark_rule=self._high_watermark_rule,
+                may_change=may_change,
             )
         except KafkaError as error:
             self._report_full(log, error)

@@ -8,7 +8,7 @@ goes through ``analyze`` and ``validate``, which check it again and report error
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -33,7 +33,7 @@ _PLAIN_BYTES: Final = 800
 
 
 class Accepted(NamedTuple):
-    """One batch that may be appended; ``row`` has its 14 fields, ``data`` is never changed.
+    """One batch that may be appended; ``row`` has its 14 fields.
 
     ``codec`` is the one it came with. With ``is_append_time`` its records get the time of the
     append.
@@ -50,13 +50,16 @@ class Accepted(NamedTuple):
         return self.row[rows.LAST_OFFSET]
 
     def placed(
-        self, first_offset: int, leader_epoch: int, now_ms: int
-    ) -> tuple[bytearray, BatchColumns, list[int]]:
-        """Return a copy with offsets from ``first_offset`` on, the leader epoch and the time.
+        self, first_offset: int, leader_epoch: int, now_ms: int, *, may_change: bool = False
+    ) -> tuple[bytearray | memoryview, BatchColumns, list[int]]:
+        """Return it with offsets from ``first_offset`` on, the leader epoch and the time.
 
-        First its bytes, alone in their buffer, then its header, and that as 14 fields.
+        First its bytes, alone in their buffer, then its header, and that as 14 fields. The bytes
+        are a copy, unless they are a part of a buffer that nobody needs any more: ``may_change``.
         """
-        row, data = self.row.copy(), bytearray(self.data)
+        row, given = self.row.copy(), self.data
+        is_ours = may_change and isinstance(given, memoryview)
+        data: Any = given if is_ours else bytearray(given)
         row[rows.BASE_OFFSET] = first_offset
         row[rows.LAST_OFFSET] += first_offset
         row[rows.LEADER_EPOCH] = leader_epoch

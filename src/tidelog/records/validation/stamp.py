@@ -36,7 +36,7 @@ _LEADER_EPOCH_AT: Final = BATCH_HEADER.offsets["leader_epoch"]
 
 
 def stamp_in_place(
-    data: bytearray, row: list[int], kind: TimestampType, max_timestamp: int
+    data: bytearray | memoryview, row: list[int], kind: TimestampType, max_timestamp: int
 ) -> None:
     """Write the fields of ``row`` into its batch of magic 2, with this type and timestamp.
 
@@ -55,7 +55,7 @@ def stamp_in_place(
     stamp_prefix(data, row)
 
 
-def stamp_prefix(data: bytearray, row: list[int]) -> None:
+def stamp_prefix(data: bytearray | memoryview, row: list[int]) -> None:
     """Write base offset and leader epoch of ``row`` into its batch of magic 2."""
     length = row[rows.SIZE] - LOG_OVERHEAD
     prefix = row[rows.BASE_OFFSET], length, row[rows.LEADER_EPOCH], row[rows.MAGIC]

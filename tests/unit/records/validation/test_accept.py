@@ -60,6 +60,16 @@ def test_the_callers_bytes_stay_as_they_are() -> None:
     assert assigned[0] == assigned[1]
 
 
+def test_bytes_that_nobody_needs_any_more_are_not_copied() -> None:
+    """A part of a request's buffer is stamped where it lies; bytes, which cannot be, are copied."""
+    buffer = bytearray(DATA)
+    copied = accepted(DATA).placed(100, 6, NOW, may_change=True)[0]
+
+    stamped = accepted(memoryview(buffer)).placed(100, 6, NOW, may_change=True)[0]
+
+    assert stamped == copied == buffer != DATA
+
+
 @pytest.mark.parametrize(
     "policy",
     [
