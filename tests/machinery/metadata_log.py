@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.varint import write_unsigned_varint
 from tidelog.datadir.cluster_metadata.metadata_records import (
-    CONFIG_RECORD_HEAD,
-    FEATURE_LEVEL_TAIL,
     FRAME_VERSION,
-    PARTITION_RECORD_HEAD,
-    ConfigRecordHead,
-    FeatureLevelTail,
-    PartitionRecordHead,
     RecordType,
     ResourceType,
 )
@@ -54,7 +48,7 @@ def topic(name: str, topic_id: UUID) -> bytes:
 
 def partition(topic_id: UUID, number: int) -> bytes:
     """Return the head of a PartitionRecord of version 2, with some bytes of the rest."""
-    head = PARTITION_RECORD_HEAD.pack(PartitionRecordHead(number, topic_id.bytes))
+    head = number.to_bytes(4) + topic_id.bytes
     return message(RecordType.PARTITION, head + bytes(6), version=2)
 
 
@@ -67,13 +61,13 @@ def setting(
     name: str, value: str | None, resource: str = "", kind: int = ResourceType.TOPIC
 ) -> bytes:
     """Return a ConfigRecord."""
-    head = CONFIG_RECORD_HEAD.pack(ConfigRecordHead(kind))
+    head = kind.to_bytes(1)
     return message(RecordType.CONFIG, head + text(resource) + text(name) + text(value))
 
 
 def feature(name: str, level: int) -> bytes:
     """Return a FeatureLevelRecord."""
-    tail = FEATURE_LEVEL_TAIL.pack(FeatureLevelTail(level))
+    tail = level.to_bytes(2)
     return message(RecordType.FEATURE_LEVEL, text(name) + tail)
 
 

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.codec.messages.message_reader import read_message, split_version
 from tidelog.codec.messages.message_table import KEY, messages_of
-from tidelog.codec.varint import read_unsigned_varint
+from tidelog.datadir.cluster_metadata.metadata_records import unpack_frame
 from tidelog.errors import InvalidRecord
 
 if TYPE_CHECKING:
     from tidelog.records.record import Record
 
-_FRAME_VERSION: Final = 1
 _SUBSCRIPTION: Final = 0
 _ASSIGNMENT: Final = 1
 _GROUP_METADATA: Final = 2
@@ -72,15 +71,11 @@ def _read(family: str, number: int, version: int, data: bytes) -> dict[str, Any]
 
 
 def _metadata(value: bytes) -> dict[str, Any]:
-    frame, at = read_unsigned_varint(value, 0)
-    if frame != _FRAME_VERSION:
-        raise InvalidRecord(f"a metadata record has frame version {frame}, not {_FRAME_VERSION}")
-    number, at = read_unsigned_varint(value, at)
-    version, at = read_unsigned_varint(value, at)
+    number, version, data = unpack_frame(value)
     message = messages_of("metadata").get((number, version))
     if message is None:
         raise InvalidRecord(f"version {version} of metadata record {number} is not known")
-    return {"type": message.name, "version": version, "data": read_message(message, value[at:])}
+    return {"type": message.name, "version": version, "data": read_message(message, data)}
 
 
 def _decode_members(data: dict[str, Any]) -> None:

@@ -22,7 +22,7 @@ from tidelog.datadir.cluster_metadata.metadata_image import MetadataImage
 from tidelog.datadir.cluster_metadata.metadata_records import (
     FRAME_VERSION,
     KNOWN_TYPES,
-    record_type,
+    unpack_frame,
     unpack_metadata_record,
 )
 from tidelog.datadir.metadata_files import META_PROPERTIES_FILE, read_meta_properties
@@ -229,7 +229,7 @@ def read_bootstrap_types(path: str, *, fs: FileSystem) -> set[int]:
                 groups = decode_groups(piece.data, piece.batches_in_data, limit=MAX_BATCH_BYTES)
                 for group in groups:
                     data = group.select(~group.is_control)
-                    types.update(record_type(record.value) for record in data.records())
+                    types.update(unpack_frame(record.value).number for record in data.records())
             records.check_complete()
     except KafkaStorageError:
         raise

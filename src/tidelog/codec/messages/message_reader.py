@@ -34,14 +34,15 @@ _VALUE_BYTES: Final = 64
 """About what a number, a text, an id or an array takes, before there is anything in it."""
 
 
-def read_message(message: Message, data: bytes) -> dict[str, Any]:
+def read_message(message: Message, data: bytes, *, is_whole: bool = True) -> dict[str, Any]:
     """Return the fields of a message as JSON says them; those with unknown tags are left out.
 
     Bytes are base64, ids as Kafka prints them. Tagged fields that are not there, because they have
-    their defaults, are left out, too. Raises InvalidRecord if the bytes are not such a message.
+    their defaults, are left out, too. Raises InvalidRecord if the bytes are not such a message, or,
+    unless ``is_whole`` is False, if more follows it.
     """
     found, end, _ = _read(reader_of(message, as_json=True), message, data)
-    if end < len(data):
+    if is_whole and end < len(data):
         raise InvalidRecord(f"{message.name} is followed by {len(data) - end} other bytes")
     return found
 

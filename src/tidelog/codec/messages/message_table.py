@@ -1,4 +1,4 @@
-"""The messages in Kafka's internal topics, by topic, as of Kafka 4.3.1.
+"""The messages in Kafka's internal topics and control records, as of Kafka 4.3.1.
 
 A line is a message: its name, the number by which a record names it, its version or ``key``, and
 its fields, as ``fields_of`` reads them. Kafka: the generated classes of ``group-coordinator``,
@@ -71,7 +71,7 @@ Messages = dict[tuple[int, int], Message]
 
 @cache
 def messages_of(family: str) -> Messages:
-    """Return the messages of one of ``group transaction share metadata consumer``."""
+    """Return the messages of one of ``group transaction share metadata control consumer``."""
     lines = re.sub(r"\n +", " ", _TABLES[family]).splitlines()
     found: Messages = {}
     for line in lines:
@@ -343,6 +343,18 @@ REGISTER_CONTROLLER_RECORD 27 v0 flexible: controllerId int32, incarnationId uui
   zkMigrationReady bool, endPoints [{name string, host string, port uint16, securityProtocol
   int16}], features [{name string, minSupportedVersion int16, maxSupportedVersion int16}]
 CLEAR_ELR_RECORD 28 v0 flexible: topicName string
+""",
+    "control": """\
+LeaderChange 2 v0 flexible: leaderId int32, voters [{voterId int32}], grantingVoters [{voterId
+  int32}]
+LeaderChange 2 v1 flexible: leaderId int32, voters [{voterId int32, voterDirectoryId uuid}],
+  grantingVoters [{voterId int32, voterDirectoryId uuid}]
+SnapshotHeader 3 v0 flexible: lastContainedLogTimestamp int64
+SnapshotFooter 4 v0 flexible:
+KRaftVersion 5 v0 flexible: kRaftVersion int16
+KRaftVoters 6 v0 flexible: voters [{voterId int32, voterDirectoryId uuid, endpoints [{name
+  string, host string, port uint16}], kRaftVersionFeature {minSupportedVersion int16,
+  maxSupportedVersion int16}}]
 """,
     "consumer": """\
 Assignment 1 v0: assignedPartitions [{topic string, partitions [int32]}], userData bytes?

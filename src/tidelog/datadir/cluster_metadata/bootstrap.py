@@ -6,11 +6,10 @@ transaction, before a broker looks at any log. Kafka: ``BootstrapDirectory``, ``
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tidelog.codec.layout import Layout, Wire
 from tidelog.codec.messages.message_table import messages_of
-from tidelog.codec.messages.message_writer import write_message
+from tidelog.codec.messages.message_writer import with_version, write_message
 from tidelog.codec.uuid_text import format_uuid
 from tidelog.codec.varint import write_unsigned_varint
 from tidelog.datadir.cluster_metadata.metadata_records import FRAME_VERSION, ResourceType
@@ -41,25 +40,6 @@ _RECORDS_A_BATCH: Final = 1000
 _TOPIC, _PARTITION, _CONFIG, _FEATURE, _PRODUCER_IDS = 2, 3, 4, 12, 15
 WRITTEN_TYPES: Final = frozenset({_TOPIC, _PARTITION, _CONFIG, _FEATURE, _PRODUCER_IDS})
 """The types of the records that ``bootstrap_records`` returns."""
-
-
-class _SnapshotHeader(NamedTuple):
-    """The value of a SNAPSHOT_HEADER record."""
-
-    version: Annotated[int, Wire("h", "0.")]
-    last_contained_log_timestamp: Annotated[int, Wire("q", "In ms.")]
-    tags: Annotated[int, Wire("b", "0: no tagged fields.")]
-
-
-class _SnapshotFooter(NamedTuple):
-    """The value of a SNAPSHOT_FOOTER record."""
-
-    version: Annotated[int, Wire("h", "0.")]
-    tags: Annotated[int, Wire("b", "0: no tagged fields.")]
-
-
-_HEADER: Final = Layout(_SnapshotHeader).pack(_SnapshotHeader(0, 0, 0))
-_FOOTER: Final = Layout(_SnapshotFooter).pack(_SnapshotFooter(0, 0))
 
 
 class PartitionToRegister(NamedTuple):
@@ -124,16 +104,18 @@ def bootstrap_file(records: Iterable[bytes], now_ms: int) -> bytes:
     """Return the bytes of a file with these records, between a header and a footer."""
     values = list(records)
     starts = range(0, len(values), _RECORDS_A_BATCH)
-    batches = [_control(ControlType.SNAPSHOT_HEADER, _HEADER, 0, now_ms)]
+    header = {"lastContainedLogTimestamp": 0}
+    batches = [_control(ControlType.SNAPSHOT_HEADER, header, 0, now_ms)]
     for start in starts:
         rows = [(now_ms, None, value, ()) for value in values[start : start + _RECORDS_A_BATCH]]
         batches.append(build_batch(rows, base_offset=start + 1, leader_epoch=0))
-    batches.append(_control(ControlType.SNAPSHOT_FOOTER, _FOOTER, len(values) + 1, now_ms))
+    batches.append(_control(ControlType.SNAPSHOT_FOOTER, {}, len(values) + 1, now_ms))
     return b"".join(batches)
 
 
-def _control(kind: ControlType, value: bytes, offset: int, now_ms: int) -> bytes:
+def _control(kind: ControlType, values: Mapping[str, int], offset: int, now_ms: int) -> bytes:
     key = CONTROL_KEY.pack(ControlKey(0, kind))
+    value = with_version(0, write_message(messages_of("control")[kind, 0], values))
     rows = [(now_ms, key, value, ())]
     return build_batch(rows, base_offset=offset, leader_epoch=0, control=True)
 

@@ -8,16 +8,17 @@ the message in Kafka's flexible encoding. Kafka: ``MetadataRecordSerde`` and
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, TypeAlias
-from uuid import UUID
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from tidelog.codec.flexible import FlexibleReader
-from tidelog.codec.layout import Layout, Wire
+from tidelog.codec.messages.message_reader import read_values
+from tidelog.codec.messages.message_table import Message, fields_of, messages_of
 from tidelog.codec.uuid_text import ZERO_ID
+from tidelog.codec.varint import read_unsigned_varint
 from tidelog.errors import InvalidRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from uuid import UUID
 
 FRAME_VERSION: Final = 1
 
@@ -41,33 +42,6 @@ class ResourceType(IntEnum):
     TOPIC = 2
     BROKER = 4
     """The name is a node id, or empty for all brokers of the cluster."""
-
-
-class PartitionRecordHead(NamedTuple):
-    """The first fields of a PartitionRecord; replicas, leader and epochs follow."""
-
-    partition_id: Annotated[int, Wire("i", "Number of the partition.")]
-    topic_id: Annotated[bytes, Wire("16s", "Id of its topic.")]
-
-
-class ConfigRecordHead(NamedTuple):
-    """The first field of a ConfigRecord; name of the resource, key and value follow as text."""
-
-    resource_type: Annotated[int, Wire("b", "2 topic, 4 broker; others are passed over.")]
-
-
-class FeatureLevelTail(NamedTuple):
-    """The field behind the name in a FeatureLevelRecord."""
-
-    feature_level: Annotated[int, Wire("h", "Level in force in the cluster; 0: off.")]
-
-
-PARTITION_RECORD_HEAD = Layout(PartitionRecordHead)
-CONFIG_RECORD_HEAD = Layout(ConfigRecordHead)
-FEATURE_LEVEL_TAIL = Layout(FeatureLevelTail)
-assert PARTITION_RECORD_HEAD.size == 20
-assert CONFIG_RECORD_HEAD.size == 1
-assert FEATURE_LEVEL_TAIL.size == 2
 
 
 class TopicRecord(NamedTuple):
@@ -122,13 +96,27 @@ MetadataRecord: TypeAlias = (
 )
 
 
-def record_type(value: bytes | None) -> int:
-    """Return the number of the message in a value; InvalidRecord if it is null or cut short."""
+class Framed(NamedTuple):
+    """A message as it lies in a value."""
+
+    number: int
+    version: int
+    data: bytes
+
+
+def unpack_frame(value: bytes | None) -> Framed:
+    """Return the message in a value.
+
+    Raises InvalidRecord if the value is null or cut short, or of another frame version.
+    """
     if value is None:
         raise InvalidRecord("a metadata record has no value")
-    reader = FlexibleReader(value, "a metadata record")
-    reader.unsigned()
-    return reader.unsigned()
+    frame, at = read_unsigned_varint(value, 0)
+    if frame != FRAME_VERSION:
+        raise InvalidRecord(f"a metadata record has frame version {frame}, not {FRAME_VERSION}")
+    number, at = read_unsigned_varint(value, at)
+    version, at = read_unsigned_varint(value, at)
+    return Framed(number, version, value[at:])
 
 
 def unpack_metadata_record(value: bytes | None) -> MetadataRecord | None:
@@ -137,68 +125,34 @@ def unpack_metadata_record(value: bytes | None) -> MetadataRecord | None:
     Unknown tagged fields are skipped. Raises InvalidRecord: the value is malformed, or it holds one
     of the messages above in a version that is not known, so that what it changes is not known.
     """
-    if value is None:
-        raise InvalidRecord("a metadata record has no value")
-    reader = FlexibleReader(value, "a metadata record")
-    frame = reader.unsigned()
-    if frame != FRAME_VERSION:
-        raise InvalidRecord(f"a metadata record has frame version {frame}, not {FRAME_VERSION}")
-    number, version = reader.unsigned(), reader.unsigned()
-    read = _READERS.get(number)
-    if read is None:
+    number, version, data = unpack_frame(value)
+    make = _MAKERS.get(number)
+    if make is None:
         return None
-    if number == RecordType.PARTITION:
-        return _partition(reader)  # what later versions add follows the head
+    if number == RecordType.PARTITION:  # what later versions add follows the head
+        return make(read_values(_PARTITION_HEAD, data)[0])
     if version:
         name = RecordType(number).name
         raise InvalidRecord(f"a metadata record of type {name} has version {version}, not 0")
-    found = read(reader)
-    reader.skip_tags()
-    if not reader.is_at_end:
+    fields, end = read_values(messages_of("metadata")[number, 0], data)
+    if end < len(data):
         raise InvalidRecord("a metadata record is followed by other bytes")
-    return found
-
-
-def _topic(reader: FlexibleReader) -> TopicRecord:
-    return TopicRecord(reader.exact_string(), _id(reader))
-
-
-def _partition(reader: FlexibleReader) -> PartitionRecord:
-    head = reader.fixed(PARTITION_RECORD_HEAD)
-    return PartitionRecord(UUID(bytes=head.topic_id), head.partition_id)
-
-
-def _config(reader: FlexibleReader) -> ConfigRecord:
-    kind = reader.fixed(CONFIG_RECORD_HEAD).resource_type
-    return ConfigRecord(
-        kind, reader.exact_string(), reader.exact_string(), reader.nullable_string()
-    )
-
-
-def _remove_topic(reader: FlexibleReader) -> RemoveTopicRecord:
-    return RemoveTopicRecord(_id(reader))
-
-
-def _feature_level(reader: FlexibleReader) -> FeatureLevelRecord:
-    name = reader.exact_string()
-    return FeatureLevelRecord(name, reader.fixed(FEATURE_LEVEL_TAIL).feature_level)
-
-
-def _id(reader: FlexibleReader) -> UUID:
-    found = reader.uuid()
-    if found == ZERO_ID:
+    if fields.get("topicId") == ZERO_ID:
         raise InvalidRecord("a metadata record has the zero id for a topic")
-    return found
+    return make(fields)
 
 
-_READERS: Final[dict[int, Callable[[FlexibleReader], MetadataRecord]]] = {
-    RecordType.TOPIC: _topic,
-    RecordType.PARTITION: _partition,
-    RecordType.CONFIG: _config,
-    RecordType.REMOVE_TOPIC: _remove_topic,
-    RecordType.FEATURE_LEVEL: _feature_level,
+_PARTITION_HEAD: Final = Message(
+    "PARTITION_RECORD", is_flexible=False, fields=fields_of("partitionId int32, topicId uuid")
+)
+_MAKERS: Final[dict[int, Callable[[dict[str, Any]], MetadataRecord]]] = {
+    RecordType.TOPIC: lambda found: TopicRecord(found["name"], found["topicId"]),
+    RecordType.PARTITION: lambda found: PartitionRecord(found["topicId"], found["partitionId"]),
+    RecordType.CONFIG: lambda found: ConfigRecord(*found.values()),
+    RecordType.REMOVE_TOPIC: lambda found: RemoveTopicRecord(found["topicId"]),
+    RecordType.FEATURE_LEVEL: lambda found: FeatureLevelRecord(*found.values()),
     RecordType.BEGIN_TRANSACTION: lambda _: TransactionRecord(RecordType.BEGIN_TRANSACTION),
     RecordType.END_TRANSACTION: lambda _: TransactionRecord(RecordType.END_TRANSACTION),
     RecordType.ABORT_TRANSACTION: lambda _: TransactionRecord(RecordType.ABORT_TRANSACTION),
 }
-KNOWN_TYPES: Final = tuple(sorted(_READERS))
+KNOWN_TYPES: Final = tuple(sorted(_MAKERS))

@@ -77,9 +77,9 @@ def test_an_unknown_version_of_a_message_that_counts_is_an_error() -> None:
         (made.topic("t", ID) + b"\0", "followed by other bytes"),
         (made.topic("t", UUID(int=0)), "the zero id"),
         (made.message(RecordType.TOPIC, b"\x03\xff\xfe" + ID.bytes), "not UTF-8"),
-        (made.message(RecordType.TOPIC, b"\x00" + ID.bytes), "a null where text is needed"),
+        (made.message(RecordType.TOPIC, b"\x00" + ID.bytes), "a null where a value is needed"),
         (made.message(RecordType.CONFIG, b"\x02\xff\xff\xff\xff\x0f"), "cut short"),
-        (made.message(RecordType.TOPIC, made.text("t") + ID.bytes, tags=b"\xff\x7f"), "varint"),
+        (made.message(RecordType.TOPIC, made.text("t") + ID.bytes, tags=b"\xff\x7f"), "cut short"),
     ],
 )
 def test_a_malformed_record_is_an_error(value: bytes | None, reason: str) -> None:
