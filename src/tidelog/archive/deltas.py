@@ -15,7 +15,7 @@ from tidelog.records.batch import INT64_MAX
 from tidelog.segment.filenames import check_topic_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 FORMAT: Final = 1
 """The version of these lines that this release writes; it refuses greater ones."""
@@ -238,27 +238,14 @@ class _Reader:
         kind = _KINDS.get(given[0])
         if kind is None or len(given) - 1 != len(kind._fields):
             raise self.bad("an operation", given[0])
-        values = given[1:]
-        if kind is Claim:
-            return self._claim(*values)
-        if kind is Add:
-            return Add(self._entry(values[0]))
-        if kind is Start:
-            return Start(self.number("start", values[0]), self.text("why", values[1]))
-        if kind is Skip:
-            start = self.number("start", values[0])
-            end = self.number("end", values[1], least=start + 1)
-            return Skip(start, end, self.text("why", values[2]))
-        if kind is Truncate:
-            return Truncate(self.number("offset", values[0]))
-        if kind is Remove or kind is Drop:
-            name = self.text("name", values[0], _OBJECT)
-            return Remove(name) if kind is Remove else Drop(name)
-        if kind is Snapshot:
-            return Snapshot(self.number("partitions", values[0], least=1, most=2**31 - 1))
-        return Deleted()
+        return _READERS[kind](self, *given[1:])
 
-    def _claim(self, incarnation: object, topic: object, config: object) -> Claim:
+    def skip(self, start: object, end: object, why: object) -> Skip:
+        """Return the operation of these members; so do ``claim`` and ``entry``."""
+        first = self.number("start", start)
+        return Skip(first, self.number("end", end, least=first + 1), self.text("why", why))
+
+    def claim(self, incarnation: object, topic: object, config: object) -> Claim:
         name = self.text("topic", topic)
         try:
             check_topic_name(name)
@@ -269,7 +256,7 @@ class _Reader:
         settings = {self.text("config", key): self.text(key, one) for key, one in config.items()}
         return Claim(self.text("incarnation", incarnation, _NONCE), name, settings)
 
-    def _entry(self, given: object) -> Entry:
+    def entry(self, given: object) -> Entry:
         if not isinstance(given, list) or len(given) != len(Entry._fields):
             raise self.bad("an entry", given)
         name, base, end, max_timestamp, size, crc32c, etag, sections, epochs, opened = given
@@ -307,3 +294,19 @@ class _Reader:
                 raise self.bad(name, one)
             pairs.append((self.number(name, one[0]), self.number(name, one[1])))
         return tuple(pairs)
+
+
+_READERS: Final[dict[type[Operation], Callable[..., Operation]]] = {
+    Claim: _Reader.claim,
+    Add: lambda reader, entry: Add(reader.entry(entry)),
+    Start: lambda reader, start, why: Start(reader.number("start", start), reader.text("why", why)),
+    Skip: _Reader.skip,
+    Truncate: lambda reader, offset: Truncate(reader.number("offset", offset)),
+    Remove: lambda reader, name: Remove(reader.text("name", name, _OBJECT)),
+    Drop: lambda reader, name: Drop(reader.text("name", name, _OBJECT)),
+    Snapshot: lambda reader, number: Snapshot(
+        reader.number("partitions", number, least=1, most=2**31 - 1)
+    ),
+    Deleted: lambda _: Deleted(),
+}
+"""What makes operations of their members, which it checks."""

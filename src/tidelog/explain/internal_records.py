@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.codec.messages.message_reader import read_message, split_version
-from tidelog.codec.messages.message_table import KEY, messages_of
+from tidelog.codec.messages.message_table import KEY, messages_of, nearest
 from tidelog.datadir.cluster_metadata.metadata_records import unpack_frame
 from tidelog.errors import InvalidRecord
 
@@ -87,5 +87,4 @@ def _decode_members(data: dict[str, Any]) -> None:
             sent = base64.b64decode(member[name])
             if sent:
                 version, rest = split_version(sent)
-                known = [v for n, v in messages_of("consumer") if n == number]
-                member[name] = _read("consumer", number, min(version, max(known)), rest)
+                member[name] = read_message(nearest("consumer", number, version), rest)

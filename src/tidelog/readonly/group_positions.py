@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.codec.messages.keyed_message import read_keyed, write_key, write_value
 from tidelog.codec.messages.message_reader import read_values, split_version
-from tidelog.codec.messages.message_table import messages_of
+from tidelog.codec.messages.message_table import nearest
 from tidelog.codec.uuid_text import ZERO_ID
 from tidelog.errors import InvalidRecord
 from tidelog.segment.filenames import TopicPartition
@@ -177,9 +177,7 @@ def _assigned(data: bytes) -> list[TopicPartition]:
     """
     try:
         version, rest = split_version(data)
-        messages = messages_of(_CONSUMERS)
-        known = max(version for number, version in messages if number == _ASSIGNMENT)
-        values, _ = read_values(messages[_ASSIGNMENT, max(min(version, known), 0)], rest)
+        values, _ = read_values(nearest(_CONSUMERS, _ASSIGNMENT, version), rest)
     except InvalidRecord:
         return []
     return [

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tidelog.codec.messages.message_reader import read_message, split_version
-from tidelog.codec.messages.message_table import messages_of
+from tidelog.codec.messages.message_table import messages_of, nearest
 from tidelog.errors import InvalidRecord
 
 if TYPE_CHECKING:
@@ -22,9 +22,8 @@ def parse_kraft(kind: ControlType, value: bytes | None) -> dict[str, Any]:
     One of a later version is read as the latest that is known. Raises InvalidRecord if ``value`` is
     null or malformed, or ``kind`` is not one of KRaft's types.
     """
-    known = [version for number, version in messages_of("control") if number == kind]
-    if not known or value is None:
+    if value is None or (kind, 0) not in messages_of("control"):
         raise InvalidRecord(f"type {kind.name} is not a KRaft control record, or its value is null")
     version, data = split_version(value)
-    message = messages_of("control")[kind, min(max(version, 0), max(known))]
-    return {"version": version, **read_message(message, data, is_whole=False)}
+    found = read_message(nearest("control", kind, version), data, is_whole=False)
+    return {"version": version, **found}

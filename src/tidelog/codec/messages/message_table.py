@@ -83,6 +83,15 @@ def messages_of(family: str) -> Messages:
     return found
 
 
+def nearest(family: str, number: int, version: int) -> Message:
+    """Return a message in a version, or in the known one that is nearest to it.
+
+    A later version of these formats adds fields after those of the one before.
+    """
+    known = [one for other, one in messages_of(family) if other == number and one != KEY]
+    return messages_of(family)[number, min(max(version, min(known)), max(known))]
+
+
 def fields_of(text: str) -> tuple[Field, ...]:
     """Parse fields, separated by commas: ``#`` and a tag, a name, versions, a type, ``=`` default.
 
