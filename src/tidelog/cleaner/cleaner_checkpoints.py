@@ -6,6 +6,7 @@ Kafka: ``OffsetCheckpointFile``, as ``LogCleanerManager`` uses it.
 from __future__ import annotations
 
 import logging
+from contextlib import nullcontext
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
@@ -26,11 +27,16 @@ _log = logging.getLogger(__name__)
 class CleanerCheckpoints:
     """The checkpoint files of all data directories.
 
-    ``_lock`` makes each read-modify-write of a file atomic.
+    Lines of partitions that ``known`` does not return are dropped with the next change; where it
+    returns None, as by default, all are kept. ``_lock`` makes each read-modify-write of a file
+    atomic.
     """
 
-    def __init__(self, fs: FileSystem) -> None:
+    def __init__(
+        self, fs: FileSystem, known: Callable[[], Container[tuple[str, int]] | None] = lambda: None
+    ) -> None:
         self._fs: Final = fs
+        self._known: Final = known
         self._lock: Final = Lock()
         self._doubted: set[str] = set()
         """Data directories whose last write failed: the file may be in place, but not durable."""
@@ -64,72 +70,50 @@ class CleanerCheckpoints:
         except (KafkaStorageError, InvalidArgument) as error:
             return _nothing(data_directory, error)
 
-    def lower(
-        self,
-        data_directory: str,
-        key: tuple[str, int],
-        offset: int,
-        *,
-        known: Container[tuple[str, int]] | None = None,
-    ) -> None:
-        """Lower the line of a partition to ``offset`` if it is above; ``known`` as for ``change``.
+    def lower(self, data_directory: str, key: tuple[str, int], offset: int) -> None:
+        """Lower the line of a partition to ``offset`` if it is above.
 
         Source: Kafka LogCleanerManager.maybeTruncateCheckpoint.
         """
         line = self._read_to_change(data_directory).get(key)
         if line is not None and line > offset:
-            self.change(data_directory, lambda lines: lines.update({key: offset}), known=known)
+            self.change(data_directory, lambda lines: lines.update({key: offset}))
             self.lowerings += 1
 
-    def drop(
-        self,
-        data_directory: str,
-        keys: Iterable[tuple[str, int]],
-        *,
-        known: Container[tuple[str, int]] | None = None,
-    ) -> None:
-        """Remove the lines of partitions that are deleted; ``known`` as for ``change``."""
+    def drop(self, data_directory: str, keys: Iterable[tuple[str, int]]) -> None:
+        """Remove the lines of logs that are deleted, or about to be created."""
         gone = self._read_to_change(data_directory).keys() & set(keys)
         if gone:
-            self.change(
-                data_directory, lambda lines: [lines.pop(key, None) for key in gone], known=known
-            )
+            self.change(data_directory, lambda lines: [lines.pop(key, None) for key in gone])
 
     def move(
         self,
         key: tuple[str, int],
         source_directory: str,
         target_directory: str,
-        failing: Callable[[str], AbstractContextManager[None]],
-        *,
-        known: Container[tuple[str, int]] | None = None,
+        failing: Callable[[str], AbstractContextManager[None]] = lambda _: nullcontext(),
     ) -> None:
         """Move the line of a log to the file of another data directory.
 
         ``failing`` makes the context in which the file of a directory is written. If that of the
-        target cannot be written, the log counts as never cleaned. ``known``, of the source, as for
-        ``change``. Source: Kafka LogCleanerManager.alterCheckpointDir.
+        target cannot be written, the log counts as never cleaned.
+
+        Source: Kafka LogCleanerManager.alterCheckpointDir.
         """
         with failing(source_directory):
             offset = self._read_to_change(source_directory).get(key)
             if offset is None:
                 return
-            self.change(source_directory, lambda lines: lines.pop(key, None), known=known)
+            self.change(source_directory, lambda lines: lines.pop(key, None))
         with failing(target_directory):
             self.change(target_directory, lambda lines: lines.update({key: offset}))
 
-    def change(
-        self,
-        data_directory: str,
-        change: Callable[[OffsetCheckpoint], object],
-        *,
-        known: Container[tuple[str, int]] | None = None,
-    ) -> None:
+    def change(self, data_directory: str, change: Callable[[OffsetCheckpoint], object]) -> None:
         """Apply ``change`` to the lines of a file and make that durable.
 
-        Lines of partitions that are not in ``known`` are dropped; None keeps all lines. An OSError
-        leaves the file unchanged.
+        An OSError leaves the file unchanged.
         """
+        known = self._known()
         with self._lock:
             old = self._read_to_change(data_directory)
             new = {key: old[key] for key in old if known is None or key in known}

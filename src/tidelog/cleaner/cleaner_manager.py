@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from contextlib import nullcontext
 from threading import RLock
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
@@ -21,7 +20,6 @@ from tidelog.errors import CleaningAborted, InvalidArgument, KafkaStorageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from contextlib import AbstractContextManager
 
     from tidelog.codec.checkpoint_file import OffsetCheckpoint
     from tidelog.env.clock import Clock
@@ -77,7 +75,7 @@ class LogCleanerManager:
         sleep_ms: Callable[[int], None],
     ) -> None:
         self.logs_of = logs
-        self.checkpoints: Final = CleanerCheckpoints(fs)
+        self.checkpoints: Final = CleanerCheckpoints(fs, self._known)
         self._fs: Final = fs
         self._clock: Final = clock
         self._sleep_ms: Final = sleep_ms
@@ -386,34 +384,16 @@ class LogCleanerManager:
         return self.checkpoints.read(log.data_dir).get(key)
 
     def _write(self, key: Key, log: Log, offset: int) -> None:
-        known = self._known()
         with log.watch("writing the cleaner's checkpoint"):
-            self.checkpoints.change(
-                log.data_dir, lambda lines: lines.update({key: offset}), known=known
-            )
-
-    def drop_checkpoints(self, data_directory: str, keys: Iterable[Key]) -> None:
-        """Remove the lines of logs that are deleted, or about to be created."""
-        self.checkpoints.drop(data_directory, keys, known=self._known())
-
-    def move_checkpoint(
-        self,
-        key: Key,
-        source_directory: str,
-        target_directory: str,
-        failing: Callable[[str], AbstractContextManager[None]] = lambda _: nullcontext(),
-    ) -> None:
-        """Move the line of a log to another data directory; see ``CleanerCheckpoints.move``."""
-        self.checkpoints.move(key, source_directory, target_directory, failing, known=self._known())
+            self.checkpoints.change(log.data_dir, lambda lines: lines.update({key: offset}))
 
     def maybe_truncate_checkpoint(self, key: Key, log: Log, offset: int) -> None:
         """Lower the line of a log that is truncated to ``offset``.
 
         Kafka lowers that of a compacted log only, as if it would never be compacted again.
         """
-        known = self._known()
         with log.watch("lowering the cleaner's checkpoint"):
-            self.checkpoints.lower(log.data_dir, key, offset, known=known)
+            self.checkpoints.lower(log.data_dir, key, offset)
 
     def await_cleaned(self, key: Key, offset: int, max_wait_ms: int) -> bool:
         """Wait until a partition is cleaned up to ``offset``; return whether it is."""

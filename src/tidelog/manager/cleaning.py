@@ -111,25 +111,6 @@ class Cleaning:
             self.manager.abort(key)
         self.manager.retry(key)
 
-    def abort(self, key: TopicPartition) -> None:
-        """Stop the cleaning of a partition and wait until it has stopped; it may begin again.
-
-        Several threads may do so at once: each waits. Source: Kafka abortCleaning, which refuses a
-        second abort.
-        """
-        self.manager.abort(key)
-
-    def pause(self, key: TopicPartition) -> None:
-        """Stop the cleaning of a partition, and allow none until ``resume``.
-
-        Pauses add up. Source: Kafka abortAndPauseCleaning, which refuses a second abort.
-        """
-        self.manager.abort_and_pause(key)
-
-    def resume(self, key: TopicPartition) -> None:
-        """Undo one ``pause``; InvalidArgument if there is none. Source: Kafka resumeCleaning."""
-        self.manager.resume([key])
-
     @contextmanager
     def paused_for_truncation(
         self, key: TopicPartition, log: Log, active_base: Callable[[], int]
@@ -140,12 +121,12 @@ class Cleaning:
         wherever the truncation stops, no offset that is written again counts as clean. Kafka lowers
         it after.
         """
-        self.pause(key)
+        self.manager.abort_and_pause(key)
         try:
             self.manager.maybe_truncate_checkpoint(key, log, max(active_base(), 0))
             yield
         finally:
-            self.resume(key)
+            self.manager.resume([key])
 
     @contextmanager
     def not_compacted(
@@ -164,7 +145,7 @@ class Cleaning:
         The line of a deleted log would truncate a new one of the same name.
         """
         log_dir.checkpoints.forget(keys)
-        self.manager.drop_checkpoints(log_dir.path, keys)
+        self.manager.checkpoints.drop(log_dir.path, keys)
 
     def move_line(
         self, key: TopicPartition, source: LogDir, target: LogDir, log_dirs: LogDirs
@@ -177,4 +158,4 @@ class Cleaning:
         def failing(path: str) -> AbstractContextManager[None]:
             return log_dirs.failing(path, f"moving the cleaner's line of {key}")
 
-        self.manager.move_checkpoint(key, source.path, target.path, failing)
+        self.manager.checkpoints.move(key, source.path, target.path, failing)

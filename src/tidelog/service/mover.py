@@ -366,7 +366,7 @@ class PartitionMover(ManagerPart):
             is_paused = key in self._paused
         self._rates.begin(key)
         if not is_paused:
-            self._cleaning.pause(key)
+            self._cleaning.manager.abort_and_pause(key)
             self._paused.add(key)
         self._schedule(key)
 
@@ -379,7 +379,7 @@ class PartitionMover(ManagerPart):
             self._throttled.discard(key)
         self._rates.end(key)
         if is_paused:
-            self._cleaning.resume(key)
+            self._cleaning.manager.resume([key])
 
     def _schedule(self, key: TopicPartition, delay_ms: int = 0) -> None:
         self._machine.scheduler.schedule(

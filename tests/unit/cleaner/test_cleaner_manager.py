@@ -369,7 +369,7 @@ def test_lines_of_logs_that_are_gone_are_dropped(place: Place) -> None:
     """
     place.checkpoint({ONE: 1, TWO: 1, ("gone", 0): 7})
 
-    place.manager.drop_checkpoints("/data", [ONE])
+    place.manager.checkpoints.drop("/data", [ONE])
 
     assert place.lines() == {TWO: 1}
 
@@ -381,7 +381,7 @@ def test_a_line_follows_its_log_to_another_directory(place: Place) -> None:
     """
     place.home.fs.make_directory("/other")
 
-    place.manager.move_checkpoint(ONE, "/data", "/other")
+    place.manager.checkpoints.move(ONE, "/data", "/other")
 
     assert place.lines() == {TWO: 1}
     assert read_checkpoint(place.home.fs, "/other/cleaner-offset-checkpoint") == {ONE: 3}
@@ -408,10 +408,10 @@ def test_a_line_that_cannot_be_read_for_now_is_not_taken_for_none(place: Place) 
         manager.maybe_truncate_checkpoint(ONE, log, 2)
 
     def drop() -> None:
-        manager.drop_checkpoints("/data", [ONE])
+        manager.checkpoints.drop("/data", [ONE])
 
     def move() -> None:
-        manager.move_checkpoint(ONE, "/data", "/other")
+        manager.checkpoints.move(ONE, "/data", "/other")
 
     for act in (truncate, drop, move):
         place.home.fs.fail("open", PATH, no_descriptor)

@@ -59,24 +59,24 @@ def test_cleaning_is_paused_and_resumed_through_the_manager() -> None:
         cleaner = manager.cleaning.cleaner
         assert cleaner is not None
         states = cleaner.manager
-        manager.cleaning.pause(KEY)
-        manager.cleaning.pause(KEY)
-        manager.cleaning.resume(KEY)
+        manager.cleaning.manager.abort_and_pause(KEY)
+        manager.cleaning.manager.abort_and_pause(KEY)
+        manager.cleaning.manager.resume([KEY])
         paused = states.state(KEY).phase
-        manager.cleaning.resume(KEY)
-        manager.cleaning.abort(KEY)
+        manager.cleaning.manager.resume([KEY])
+        manager.cleaning.manager.abort(KEY)
 
         assert (paused, states.state(KEY)) == (Phase.PAUSED, IDLE)
         with pytest.raises(InvalidArgument):
-            manager.cleaning.resume(KEY)
+            manager.cleaning.manager.resume([KEY])
 
 
 def test_without_a_cleaner_there_is_nothing_to_pause() -> None:
     """As in Kafka."""
     with ManagerHome().open() as manager:
         manager.create_topic("t")
-        manager.cleaning.pause(KEY)
-        manager.cleaning.resume(KEY)
+        manager.cleaning.manager.abort_and_pause(KEY)
+        manager.cleaning.manager.resume([KEY])
 
 
 ACTS: Final[dict[str, Callable[[LogManager], object]]] = {

@@ -166,14 +166,14 @@ def test_a_log_that_moves_while_its_cleaning_is_paused_is_truncated_where_it_lie
     """Not the one that it was before, which will be deleted."""
     home = two_directories()
     with begun(home) as manager:
-        pause = manager.cleaning.pause
+        pause = manager.cleaning.manager.abort_and_pause
 
         def moving(key: TopicPartition) -> None:
             monkeypatch.undo()
             home.clock.advance(10_000)
             pause(key)
 
-        monkeypatch.setattr(manager.cleaning, "pause", moving)
+        monkeypatch.setattr(manager.cleaning.manager, "abort_and_pause", moving)
         cut(manager, 5)
 
         assert manager.partition(*KEY).log.directory == "/b/t-0"

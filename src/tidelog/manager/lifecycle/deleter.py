@@ -269,7 +269,7 @@ class LogDeleter(ManagerPart):
         if removed is None:
             return None
         removed.end(UnknownTopicOrPartition(f"{key} was deleted"))
-        self._cleaning.abort(key)
+        self._cleaning.manager.abort(key)
         return removed.held_log
 
     def put_away(self, key: TopicPartition, log: Log, *, is_stray: bool = False) -> None:
