@@ -14,6 +14,7 @@ the log keeps point at it from below, and sentences follow.
 from __future__ import annotations
 
 from collections import Counter
+from itertools import chain
 from textwrap import wrap
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -152,6 +153,10 @@ class _Text:
         first = min(self._column(position), self._columns - 1)
         return range(first, max(self._column(end_position), first + 1))
 
+    def _reach_of(self, start: int, end: int) -> range:
+        """Return the columns that offsets ``[start, end)`` touch."""
+        return self._reach(*(int(self._scale.position_of(offset)) for offset in (start, end)))
+
     def _row(self, name: str, cells: Sequence[Cell], begin: str = " ", end: str = "") -> str:
         label = name if len(name) < GUTTER else self._signs.cut + name[2 - GUTTER :]
         return f"{label:<{GUTTER - 1}}{begin}{self._painted(cells)}{end}".rstrip()
@@ -241,8 +246,7 @@ class _Text:
             last = txn.last_offset
             end = self._picture.facts.log_end_offset if last is None else last + 1
             meaning = "open" if txn.is_open else "aborted"
-            start = int(self._scale.position_of(txn.first_offset))
-            for column in self._reach(start, int(self._scale.position_of(end))):
+            for column in self._reach_of(txn.first_offset, end):
                 if cells[column][1] != "open":
                     cells[column] = signs.within, meaning
         for span in spans_of(self._picture, lane):
@@ -260,32 +264,25 @@ class _Text:
     def _taken_lines(self) -> Iterator[str]:
         """Yield what retention and compaction would take."""
         retention, compaction = self._picture.retention, self._picture.compaction
+        cell = self._signs.taken, "taken"
         if retention is not None and retention.deleted:
-            cells: list[Cell] = [(" ", "")] * self._columns
-            for segment in retention.deleted:
-                self._take(cells, segment.base_offset, segment.end_offset)
-            yield self._row("retention", cells)
+            taken = [self._reach_of(one.base_offset, one.end_offset) for one in retention.deleted]
+            yield self._row("retention", self._filled(taken, cell))
         if compaction is not None and compaction.stats is not None:
-            cells = [(" ", "")] * self._columns
-            for span in self._picture.spans:
-                if span.dropped:
-                    self._take(cells, span.start_offset, span.end_offset)
-            yield self._row("compaction", cells)
-
-    def _take(self, cells: list[Cell], start: int, end: int) -> None:
-        positions = self._scale.position_of(start), self._scale.position_of(end)
-        for column in self._reach(int(positions[0]), int(positions[1])):
-            cells[column] = self._signs.taken, "taken"
+            spans = [one for one in self._picture.spans if one.dropped]
+            taken = [self._reach_of(one.start_offset, one.end_offset) for one in spans]
+            yield self._row("compaction", self._filled(taken, cell))
 
     def _damage_cells(self) -> list[Cell]:
-        cells: list[Cell] = [(" ", "")] * self._columns
         reaches = [self._reach(span.position, span.end_position) for span in self._picture.damaged]
-        for hole in self._picture.facts.holes:
-            column = self._offset_column(hole.start_offset)
-            reaches.append(range(column, column + 1))
-        for reach in reaches:
-            for column in reach:
-                cells[column] = self._signs.damage, "damage"
+        columns = (self._offset_column(hole.start_offset) for hole in self._picture.facts.holes)
+        reaches += [range(column, column + 1) for column in columns]
+        return self._filled(reaches, (self._signs.damage, "damage"))
+
+    def _filled(self, reaches: Iterable[range], cell: Cell) -> list[Cell]:
+        cells: list[Cell] = [(" ", "")] * self._columns
+        for column in chain.from_iterable(reaches):
+            cells[column] = cell
         return cells
 
     # Sentences

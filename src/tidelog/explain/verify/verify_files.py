@@ -219,31 +219,44 @@ def check_promises(
 ) -> Iterator[Finding]:
     """Yield where the checkpoints and the log, ``[start, end)``, contradict each other."""
     watermark, point, start, cleaner, _ = promised
-    if watermark is not None and watermark > end_offset:
-        path = os.path.join(data_dir, HIGH_WATERMARK_FILE)
-        what = f"readers saw offsets up to {watermark}, but the log ends at {end_offset}"
-        remedy = (
-            "find where the records went, as in a copy or an archive, before a process opens the"
-            f" directory to write: that sets the log's line in this file to {end_offset}"
-        )
-        yield damage(path, None, what, remedy)
-    if point is not None and point > end_offset:
-        path = os.path.join(data_dir, RECOVERY_POINT_FILE)
-        what = f"offsets up to {point} were flushed, but the log ends at {end_offset}"
-        remedy = "none needed: opening the directory to write corrects the log's line in this file"
-        yield unusual(path, None, what, remedy)
-    if start is not None and start > end_offset:
-        path = os.path.join(data_dir, LOG_START_OFFSET_FILE)
-        what = f"the log starts at {start} and ends at {end_offset}: opening would empty it"
-        remedy = (
-            "before the log is opened, lower the offset in its line to that of the first segment;"
-            " delete no line, since line 2 of the file counts them"
-        )
-        yield damage(path, None, what, remedy)
-    if cleaner is not None and not start_offset <= cleaner <= end_offset:
-        path = os.path.join(data_dir, CLEANER_OFFSET_FILE)
-        what = f"cleaned up to {cleaner}, outside the log [{start_offset}, {end_offset})"
-        yield unusual(path, None, what, "none needed: the cleaner begins again")
+    for name, is_broken, finding, what, remedy in (
+        (
+            HIGH_WATERMARK_FILE,
+            watermark is not None and watermark > end_offset,
+            damage,
+            f"readers saw offsets up to {watermark}, but the log ends at {end_offset}",
+            (
+                "find where the records went, as in a copy or an archive, before a process opens"
+                f" the directory to write: that sets the log's line in this file to {end_offset}"
+            ),
+        ),
+        (
+            RECOVERY_POINT_FILE,
+            point is not None and point > end_offset,
+            unusual,
+            f"offsets up to {point} were flushed, but the log ends at {end_offset}",
+            "none needed: opening the directory to write corrects the log's line in this file",
+        ),
+        (
+            LOG_START_OFFSET_FILE,
+            start is not None and start > end_offset,
+            damage,
+            f"the log starts at {start} and ends at {end_offset}: opening would empty it",
+            (
+                "before the log is opened, lower the offset in its line to that of the first"
+                " segment; delete no line, since line 2 of the file counts them"
+            ),
+        ),
+        (
+            CLEANER_OFFSET_FILE,
+            cleaner is not None and not start_offset <= cleaner <= end_offset,
+            unusual,
+            f"cleaned up to {cleaner}, outside the log [{start_offset}, {end_offset})",
+            "none needed: the cleaner begins again",
+        ),
+    ):
+        if is_broken:
+            yield finding(os.path.join(data_dir, name), None, what, remedy)
 
 
 def _is_kraft_snapshot(name: str) -> bool:
