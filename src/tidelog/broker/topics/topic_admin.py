@@ -142,7 +142,7 @@ class TopicAdmin:
         _check_own(name)
         topic = self._manager.topic(name)
         present = len(topic.partitions)
-        # Else it is no increase, or the repetition of one.
+        # Otherwise nothing is added, or an increase is repeated.
         if given["assignments"] is not None and count > present:
             if len(given["assignments"]) != count - present:
                 raise Refusal(

@@ -370,14 +370,14 @@ def create_another(manager: LogManager) -> object:
 def test_a_repetition_creates_what_a_failed_disk_has_left_out(
     act: Callable[[LogManager], object], loading: Loading
 ) -> None:
-    """The catalogue names all partitions by then, but that is no reason to refuse it."""
+    """The catalogue names all partitions by then, but it is not refused for that."""
     home = ManagerHome()
-    with home.open() as manager:
-        manager.create_topic("t")
-    manager = home.open_as(FIRST_USE)
+    with home.open() as service:
+        service.create_topic("t")
+    failing = home.open_as(FIRST_USE)
     home.fs.fail("make_directory", "-2", OSError(EIO, "bad block"))
     with pytest.raises(KafkaStorageError, match="bad block"):
-        act(manager)
+        act(failing)
     home.restart()
     home.fs.mend()
 
