@@ -34,7 +34,8 @@ class TopicPlan(NamedTuple):
     """What a task needs to know about a topic: plain values, so that Spark can pickle them.
 
     ``topic_id`` is None for a topic that the commit creates, and where the directory names none.
-    ``refusal`` is why the topic cannot be written, None if it can.
+    ``refusal`` is why the topic cannot be written, None if it can. ``ignored`` are the settings of
+    the options of which the topic has another value.
     """
 
     partitions: int
@@ -44,6 +45,7 @@ class TopicPlan(NamedTuple):
     policy: LeaderPolicy
     topic_id: UUID | None = None
     refusal: str | None = None
+    ignored: tuple[str, ...] = ()
 
 
 class PlannedTopic(NamedTuple):

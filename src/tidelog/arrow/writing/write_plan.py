@@ -223,10 +223,16 @@ def known_topics(options: WriteOptions) -> dict[str, TopicPlan]:
             continue
         entry = listed.get(name)
         numbers = {*topic.partitions, *(() if entry is None else entry.partitions)}
-        plan = plan_topic(options, max(numbers) + 1, topic.config_in_force(LogConfig()))
+        config = topic.config_in_force(LogConfig())
+        plan = plan_topic(options, max(numbers) + 1, config)
         topic_id = topic.topic_id if entry is None else entry.topic_id
         refusal = _elsewhere(options.path, name, numbers, entry, home)
-        plans[name] = plan._replace(topic_id=topic_id, refusal=refusal)
+        ignored = tuple(
+            key
+            for key, value in options.topic_config.items()
+            if config.with_overrides({key: value}) != config
+        )
+        plans[name] = plan._replace(topic_id=topic_id, refusal=refusal, ignored=ignored)
     return plans
 
 
@@ -276,9 +282,10 @@ def _check_known(options: WriteOptions, topics: Mapping[str, TopicPlan]) -> None
 
 
 def warn_of_ignored_config(options: WriteOptions, plan: WritePlan) -> None:
-    """Log the settings that are for a new topic where the topic exists."""
-    if options.topic_config and options.topic in plan.topics:
-        names = ", ".join(options.topic_config)
+    """Log the settings for a new topic of which an existing one has another value."""
+    existing = plan.topics.get(options.topic or "")
+    if existing is not None and existing.ignored:
+        names = ", ".join(existing.ignored)
         _log.warning("settings-ignored: %s: topic %s exists already", names, options.topic)
 
 

@@ -175,13 +175,15 @@ def test_a_directory_that_a_write_makes_is_named(
 def test_a_new_topic_has_the_settings_given(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """They are for a new topic only, which a warning says."""
+    """They are for a new topic only, which a warning says where another value is asked for."""
     arrow.write(tmp_path, "t", ROWS, config={"retention.ms": 5}, partitions=2, compression="zstd")
     with tidelog.open(tmp_path) as logs:
         assert logs.topic("t").config == {"retention.ms": "5"}
         assert len(logs.topic("t").partitions) == 2
 
-    arrow.write(tmp_path, "t", ROWS, config={"retention.ms": 6})
+    arrow.write(tmp_path, "t", ROWS, config={"retention.ms": 5})
+    assert not [message for message in caplog.messages if "settings-ignored" in message]
+    arrow.write(tmp_path, "t", ROWS, config={"retention.ms": 6, "segment.ms": 604_800_000})
     assert "settings-ignored: retention.ms: topic t exists already" in caplog.messages
     with pytest.raises(InvalidArgument, match=r"topic t has 2 partitions, .* do not ask for 3"):
         arrow.write(tmp_path, "t", ROWS, partitions=3)
