@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 
     from tidelog.embedded.topic_reads import ConsumedRecord
     from tidelog.embedded.topic_writer import TopicWriter
+    from tidelog.env.moments import Moment
     from tidelog.readonly.read_only_log import Offsets
     from tidelog.records.new_record import GivenRecord
     from tidelog.records.record import Record
@@ -112,11 +113,13 @@ class _AsyncReads(Twin[L]):
         start_offset: int | None = None,
         *,
         last: int | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
         isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
     ) -> AsyncGenerator[ConsumedRecord, None]:
         """Yield the records of a topic, or of one partition, up to the ends as of then."""
         read = partial(self.logs.read, topic, partition, start_offset, last=last)
-        read = partial(read, isolation=isolation)
+        read = partial(read, since=since, until=until, isolation=isolation)
         return in_chunks(_generated(read), _size)
 
 

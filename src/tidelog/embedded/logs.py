@@ -17,6 +17,7 @@ from tidelog.embedded.drawings import drawing
 from tidelog.embedded.group_reader import GroupReader
 from tidelog.embedded.group_source import OwnLogs
 from tidelog.embedded.topic_reads import (
+    TimeRange,
     TopicFollower,
     check_count,
     check_partition,
@@ -535,6 +536,8 @@ class Logs(OfOneProcess, Told):
         start_offset: int | None = None,
         *,
         last: int | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
         isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
     ) -> Iterator[ConsumedRecord]:
         """Yield the records of a topic, or of one partition, up to the ends as of then.
@@ -543,7 +546,9 @@ class Logs(OfOneProcess, Told):
         numbers, and in offset order within each; records of different partitions have no order in
         time. ``start_offset`` is the first offset of the partition that is given, or of the only
         one; None: the log start. ``last``: only as many records of each partition, the last ones;
-        what lies before them is not read. ``isolation`` is an ``Isolation`` or its word.
+        what lies before them is not read. ``since`` leaves out earlier records, ``until`` that
+        time and later ones; both are as for ``offset_at``. ``isolation`` is an ``Isolation`` or
+        its word.
 
         Raises UnknownTopicOrPartition, OffsetOutOfRange below the log start and above the log end,
         InvalidArgument for a ``start_offset`` where there are several partitions to begin in, for
@@ -551,13 +556,13 @@ class Logs(OfOneProcess, Told):
         """
         check_count(last)
         level, there = Isolation.of(isolation), self.manager.topic(topic).partitions
-        fs = self.manager.machine.fs
+        fs, times = self.manager.machine.fs, TimeRange.of(since, until, self.manager.machine.clock)
         logs = [
             (number, self.partition(topic, number).log)
             for number in numbers_to_read(topic, there, partition, start_offset)
         ]
         return itertools.chain.from_iterable(
-            consumed_of(topic, number, log, start_offset, last, isolation=level, fs=fs)
+            consumed_of(topic, number, log, start_offset, last, isolation=level, times=times, fs=fs)
             for number, log in logs
         )
 

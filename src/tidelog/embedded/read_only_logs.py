@@ -14,6 +14,7 @@ from tidelog.codec.one_line import Told
 from tidelog.embedded.drawings import drawing
 from tidelog.embedded.topic_reads import (
     ReadOnlyTopicFollower,
+    TimeRange,
     all_consumed,
     check_count,
     check_partition,
@@ -165,6 +166,8 @@ class ReadOnlyLogs(Told):
         start_offset: int | None = None,
         *,
         last: int | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
         isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
     ) -> Iterator[ConsumedRecord]:
         """Yield the records of a topic, or of one partition, up to the ends as of then.
@@ -172,20 +175,28 @@ class ReadOnlyLogs(Told):
         Without ``partition`` those of all come, one partition after the other in order of their
         numbers, and in offset order within each. ``start_offset`` is the first offset of the
         partition that is given, or of the only one; None: the log start. ``last``: only as many
-        records of each partition, the last ones. Raises OffsetOutOfRange, CorruptMessage after the
-        records before the damage, InvalidArgument for a ``start_offset`` where there are several
-        partitions to begin in, for a negative ``last``, and for an unknown word.
+        records of each partition, the last ones. ``since`` leaves out earlier records, ``until``
+        that time and later ones; both are as for ``Logs.offset_at``.
+
+        Raises OffsetOutOfRange, CorruptMessage after the records before the damage, InvalidArgument
+        for a ``start_offset`` where there are several partitions to begin in, for a negative
+        ``last``, and for an unknown word.
         """
+        from tidelog.readonly.chosen_records import RecordFilter  # noqa: PLC0415 - loads NumPy
+
         check_count(last)
+        times = TimeRange.of(since, until, self._clock)
         is_committed, _ = reach(isolation)
+        wanted = RecordFilter(*times, committed=is_committed)
         for number in self._chosen(topic, partition, start_offset):
             key = TopicPartition(topic, number)
             with self._seen(key, start_offset, isolation) as (log, first, end):
                 start = first
                 if last is not None:
-                    start = start_of_last(log, first, end, last, isolation=isolation, fs=self._fs)
-                columns = log.columns(start, end, committed=is_committed)
-                yield from all_consumed(topic, number, columns)
+                    start = start_of_last(
+                        log, first, end, last, isolation=isolation, times=times, fs=self._fs
+                    )
+                yield from all_consumed(topic, number, wanted.records(log, start, end))
 
     @contextmanager
     def _seen(

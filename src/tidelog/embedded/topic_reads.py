@@ -15,7 +15,7 @@ from tidelog.codec.json_value import unpack_json
 from tidelog.codec.one_line import record_line
 from tidelog.env.moments import time_ms
 from tidelog.errors import InvalidArgument, NotJson
-from tidelog.manager.whole_log import columns_from, records_from
+from tidelog.manager.whole_log import columns_from, offset_at, records_from
 from tidelog.readonly.log_follower import FollowedTopic
 from tidelog.records.batch import NO_SEQUENCE, TimestampType
 from tidelog.records.isolation import Isolation
@@ -96,6 +96,30 @@ def all_consumed(
         yield from map(_new_consumed, zip(repeat(topic), repeat(partition), *fields, strict=False))
 
 
+class TimeRange(NamedTuple):
+    """Times of records to read, in ms; ``until_ms`` is exclusive; None: no limit."""
+
+    since_ms: int | None = None
+    until_ms: int | None = None
+
+    @classmethod
+    def of(cls, since: Moment | None, until: Moment | None, clock: Clock) -> TimeRange:
+        """Return the range between two times as users give them; errors as ``point_in_log``."""
+        given = (None if time is None else point_in_log(time, clock) for time in (since, until))
+        return cls(*given)
+
+    def chosen(self, found: RecordColumns) -> RecordColumns:
+        """Return the records of this time."""
+        if self.since_ms is not None:
+            found = found.select(found.timestamp >= self.since_ms)
+        if self.until_ms is not None:
+            found = found.select(found.timestamp < self.until_ms)
+        return found
+
+
+ALL_TIMES: Final = TimeRange()
+
+
 def consumed_of(
     topic: str,
     partition: int,
@@ -104,15 +128,26 @@ def consumed_of(
     last: int | None,
     *,
     isolation: Isolation,
+    times: TimeRange,
     fs: FileSystem,
 ) -> Iterator[ConsumedRecord]:
-    """Yield what ``columns_from`` does, with its place; ``last``: only as many, the last ones."""
+    """Yield what ``columns_from`` does, with its place, of the time in ``times``.
+
+    ``last``: only as many, the last ones.
+    """
     start = start_offset
     if last is not None:
         end = end_of(log, isolation)
-        start = start_of_last(log, start_offset, end, last, isolation=isolation, fs=fs)
-    found = all_consumed(topic, partition, columns_from(log, start, isolation, fs))
-    return islice(found, last)
+        start = start_of_last(log, start_offset, end, last, isolation=isolation, times=times, fs=fs)
+    elif times.since_ms is not None and start not in range(log.log_start_offset):
+        found_at = offset_at(log, times.since_ms, fs)
+        # Without a record that late nothing is read, except what is appended meanwhile.
+        since = end_of(log, isolation) if found_at is None else found_at.offset
+        start = max(since, start or 0)
+    columns = columns_from(log, start, isolation, fs)
+    if times != ALL_TIMES:
+        columns = map(times.chosen, columns)
+    return islice(all_consumed(topic, partition, columns), last)
 
 
 def start_of_last(
@@ -122,6 +157,7 @@ def start_of_last(
     last: int,
     *,
     isolation: Isolation | str,
+    times: TimeRange,
     fs: FileSystem,
 ) -> int:
     """Return where the last records before ``end`` begin; an offset out of range as it is."""
@@ -131,7 +167,7 @@ def start_of_last(
     start = first if start_offset is None else start_offset
     if start < first:
         return start
-    wanted = RecordFilter(committed=isolation == Isolation.READ_COMMITTED)
+    wanted = RecordFilter(*times, committed=isolation == Isolation.READ_COMMITTED)
     return wanted.start_of_last(log.directory, start, end, last, fs=fs)
 
 

@@ -173,6 +173,7 @@ def test_tasks_of_an_event_loop_read_all_partitions(home: DataHome) -> None:
         with home.open() as owner:
             logs = tidelog.AsyncLogs(owner)
             assert await values(logs.read("t")) == VALUES
+            assert await values(logs.read("t", until=0)) == []
             assert await values(logs.follow("t", idle_ms=0)) == VALUES
             assert await values(logs.follow("t", 2, idle_ms=0)) == VALUES[2:]
 
@@ -191,6 +192,33 @@ def test_the_last_records_of_each_partition_can_be_read(logs: Any) -> None:
             list(logs.read("t", last=wrong))
     with pytest.raises(OffsetOutOfRange):
         list(logs.read("single", 0, 5, last=1))
+
+
+@pytest.mark.parametrize("is_owner", [True, False])
+def test_a_read_can_be_limited_in_time(home: DataHome, *, is_owner: bool) -> None:
+    """From ``since`` to before ``until``, also where times are out of order; then the last ones."""
+    with home.open() as owner:
+        owner.create_topic("timed", 2)
+        for partition, times in enumerate(([1_000, 3_000, 2_000, 4_000], [500])):
+            for time_ms in times:
+                value = b"%d" % time_ms
+                owner.append("timed", value, timestamp=time_ms, partition=partition)
+        owner.flush()
+        logs: Any = owner if is_owner else beside(home)
+
+        def read(*place: int, **limits: Any) -> list[int]:
+            return [one.timestamp for one in logs.read("timed", *place, **limits)]
+
+        assert read(since=2_000) == [3_000, 2_000, 4_000]
+        assert read(until=2_000) == [1_000, 500]
+        assert read(since=2_000, until="1970-01-01T00:00:04") == [3_000, 2_000]
+        assert read(since=2_000, until=4_000, last=1) == [2_000]
+        assert read(0, 2, since=1_000) == [2_000, 4_000]
+        assert read(since=5_000) == []
+        with pytest.raises(OffsetOutOfRange):
+            read(0, 9, since=1_000)
+        with pytest.raises(InvalidArgument, match="is before 1970"):
+            read(since=-1)
 
 
 def test_the_last_records_are_those_that_a_reader_sees(home: DataHome) -> None:
