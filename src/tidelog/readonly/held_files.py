@@ -6,11 +6,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from tidelog.env.read_only_file import ReadOnlyFile
+from tidelog.errors import KafkaStorageError
+from tidelog.log.topic_id import topic_id_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Buffer, Callable, Iterator  # type: ignore[attr-defined]  # Buffer: 3.12+
+    from uuid import UUID
 
-    from tidelog.env.files import OpenFile
+    from tidelog.env.files import FileSystem, OpenFile
     from tidelog.readonly.read_files import ReadFiles
 
 MAX_HELD_FILES: Final = 64
@@ -30,11 +33,25 @@ def outdated_if_gone(path: str) -> Iterator[None]:
         raise SnapshotOutdated(f"{path} was deleted or renamed") from None
 
 
-class HeldFiles:
-    """The open .log files of one snapshot, by base offset; used by one thread at a time."""
+def check_topic(fs: FileSystem, directory: str, topic_id: UUID | None) -> None:
+    """Raise KafkaStorageError if a partition is another topic's by now; None: that is not known.
 
-    def __init__(self, fs: ReadFiles) -> None:
+    Its files have the same names and offsets, and would pass for those of the old one. To be called
+    after they were opened: a topic that is still there was there before.
+    """
+    if topic_id is not None and topic_id_or_none(fs, directory) not in {None, topic_id}:
+        raise KafkaStorageError(f"{directory} was deleted and created again while it was read")
+
+
+class HeldFiles:
+    """The open .log files of one snapshot, by base offset; used by one thread at a time.
+
+    ``topic_id`` is that of the topic whose files they are, None: not known.
+    """
+
+    def __init__(self, fs: ReadFiles, topic_id: UUID | None = None) -> None:
         self.fs: Final = fs
+        self.topic_id: Final = topic_id
         self._held: Final[dict[int, OpenFile]] = {}
 
     def __del__(self) -> None:

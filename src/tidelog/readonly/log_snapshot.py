@@ -25,6 +25,7 @@ from tidelog.segment.filenames import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from uuid import UUID
 
     from tidelog.readonly.read_files import ReadFiles
 
@@ -50,8 +51,16 @@ class LogSnapshot:
         self._held: Final = held
 
     @classmethod
-    def take(cls, directory: str, fs: ReadFiles, end_offset: int = INT64_MAX) -> LogSnapshot:
+    def take(
+        cls,
+        directory: str,
+        fs: ReadFiles,
+        end_offset: int = INT64_MAX,
+        topic_id: UUID | None = None,
+    ) -> LogSnapshot:
         """List, open and measure the segments; no batch has offsets from ``end_offset`` on.
+
+        ``topic_id``: as for ``HeldFiles``.
 
         Raises:
             FileNotFoundError: there is no such directory.
@@ -59,7 +68,7 @@ class LogSnapshot:
         """
 
         def look(_: int) -> LogSnapshot:
-            held = HeldFiles(fs)
+            held = HeldFiles(fs, topic_id)
             try:
                 return cls(directory, held, _look(directory, held, end_offset))
             except BaseException:

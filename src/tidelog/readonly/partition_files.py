@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tidelog.errors import KafkaStorageError
+from tidelog.log.topic_id import topic_id_or_none
 from tidelog.readonly.checkpoints import NO_LINES, Lines
+from tidelog.readonly.held_files import check_topic
 from tidelog.readonly.log_snapshot import LogSnapshot, answer
 from tidelog.records.batch import INT64_MAX
 
@@ -41,11 +43,13 @@ class PartitionFiles:
         self.fs: Final = fs
         self.past_damage: Final = past_damage
         self._read_lines: Final = read_lines
+        # Before the snapshot, which then is of this topic, or ``renew`` finds another one.
+        self._topic_id: Final = topic_id_or_none(fs, directory)
         self._take(lines)
 
     def _take(self, lines: Lines) -> None:
         end_offset = INT64_MAX if self.past_damage else lines.end_offset
-        self.snapshot = LogSnapshot.take(self.directory, self.fs, end_offset)
+        self.snapshot = LogSnapshot.take(self.directory, self.fs, end_offset, self._topic_id)
         self.lines = lines
 
     @property
@@ -54,7 +58,7 @@ class PartitionFiles:
         return self.snapshot.segments
 
     def renew(self) -> None:
-        """Take another snapshot; KafkaStorageError if the directory is gone."""
+        """Take another snapshot; KafkaStorageError if the directory is gone, or another topic's."""
         self.release()
         # Read first, so that what the checkpoints promise is in the listing.
         lines = self._read_lines()
@@ -62,6 +66,11 @@ class PartitionFiles:
             self._take(lines)
         except FileNotFoundError:
             raise KafkaStorageError(f"{self.directory} was deleted while it was read") from None
+        self.check_topic()
+
+    def check_topic(self) -> None:
+        """Raise KafkaStorageError if the directory is another topic's by now."""
+        check_topic(self.fs, self.directory, self._topic_id)
 
     def release(self) -> None:
         """Close the files and drop what was read of the indexes; a later read opens them again."""

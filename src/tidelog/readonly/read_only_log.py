@@ -709,6 +709,7 @@ class ReadOnlyLog(Drawn):
         start, asked = self.log_start_offset, (known_offset, end, until_decided)
         if asked not in self._replays:
             known = newest_snapshot(self._fs, self.directory, start, known_offset)
+            self._files.check_topic()
             self._replays[asked] = replay_transactions(
                 known or Snapshot(start, []),
                 end,

@@ -11,9 +11,14 @@ from contextlib import closing, suppress
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.errors import CorruptIndex, CorruptMessage
+from tidelog.errors import CorruptIndex, CorruptMessage, KafkaStorageError
 from tidelog.lazy import np
-from tidelog.readonly.held_files import MeasuredFile, SnapshotOutdated, outdated_if_gone
+from tidelog.readonly.held_files import (
+    MeasuredFile,
+    SnapshotOutdated,
+    check_topic,
+    outdated_if_gone,
+)
 from tidelog.readonly.read_files import ReadFiles
 from tidelog.records.batch import INT64_MAX, NO_TIMESTAMP
 from tidelog.records.damage.neighbours import base_offset_at
@@ -240,6 +245,11 @@ class ReadOnlySegment(SegmentSearch):
     def _open_again(self) -> OpenFile:
         with outdated_if_gone(self.path):
             file = self.open(self.fs)
+        try:
+            check_topic(self.fs, self.directory, self.held.topic_id)
+        except KafkaStorageError:
+            file.close()
+            raise
         if file.size() < self.size_bytes:
             file.close()
             raise SnapshotOutdated(f"{self.path} was cut or replaced")

@@ -15,9 +15,13 @@ from tidelog.errors import (
     OffsetOutOfRange,
     UnknownTopicOrPartition,
 )
+from tidelog.readonly.held_files import MAX_HELD_FILES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+    from tidelog.readonly.read_only_log import ReadOnlyLog
 
 
 def test_topics_and_records_are_seen_beside_their_writer(tmp_path: Path) -> None:
@@ -78,6 +82,39 @@ def test_a_follower_does_not_go_on_in_a_topic_that_was_created_again() -> None:
 
     with pytest.raises(KafkaStorageError, match="t-0 was deleted and created again"):
         list(follower.columns())
+
+
+def test_a_read_does_not_go_on_in_a_topic_that_was_created_again() -> None:
+    """The files that it has still to open have the names of the old ones, and the same offsets."""
+    home, count = DataHome(), MAX_HELD_FILES + 6
+
+    def fill(tag: bytes) -> None:
+        with home.open() as logs:
+            if tag == b"new":
+                logs.delete_topic("t")
+            logs.create_topic("t", config={"internal.segment.bytes": 140})
+            for _ in range(count):
+                logs.append("t", tag + bytes(60))
+
+    fill(b"old")
+    view = ReadOnlyLogs(home.path, fs=home.fs, clock=home.clock, wait_ms=home.clock.advance)
+    log = view.open("t", 0)
+    log.close()  # its files are opened again when they are read
+    begun = [view.read("t"), view.read("t", isolation="read_committed")]
+    assert [(next(read).value or b"")[:3] for read in begun] == [b"old"] * 2
+    assert len(log.segments) == count
+    fill(b"new")
+
+    for values in (*((one.value for one in read) for read in begun), values_of(log)):
+        found: list[bytes | None] = []
+        with pytest.raises(KafkaStorageError, match="t-0 was deleted and created again"):
+            found.extend(values)
+        assert {(value or b"")[:3] for value in found} <= {b"old"}
+
+
+def values_of(log: ReadOnlyLog) -> Iterator[bytes | None]:
+    """Yield the values of all records."""
+    return (one.value for one in log.records())
 
 
 def test_a_reader_can_follow_what_another_process_writes() -> None:

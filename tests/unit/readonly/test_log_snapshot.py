@@ -177,8 +177,8 @@ def test_a_snapshot_holds_no_more_files_than_it_may(monkeypatch: pytest.MonkeyPa
             return getattr(home.fs, name)
 
         def open(self, path: str, mode: OpenMode = "r") -> OpenFile:
-            opened.append(path)
             file = home.fs.open(path, mode)
+            opened.append(path)
             close = file.close
 
             def closing() -> None:

@@ -205,6 +205,7 @@ def test_catalogue_and_checkpoints_are_read_once_for_all_partitions() -> None:
         "meta.properties": 1,
         "replication-offset-checkpoint": 1,
         "log-start-offset-checkpoint": 1,
+        "partition.metadata": count,
     }
     assert disk.operations["list", "data"] == 1
     assert disk.operations["list", "t-7"] <= 3
