@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 COMMAND: Final = Command(
     "join",
-    "let data directories that were made apart belong together, so that run takes them all",
+    "join data directories that were created separately, so that run serves them as one",
     (
         argument(
             "words",
