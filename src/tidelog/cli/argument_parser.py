@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -12,6 +13,7 @@ from tidelog.explain.printable_text import printable
 if TYPE_CHECKING:
     from argparse import Action, Namespace
     from collections.abc import Callable, Sequence
+    from typing import IO
 
 
 _OTHER_NAMES: Final = {
@@ -75,6 +77,17 @@ class CommandParser(ArgumentParser):
         """Print what is wrong and where to find help, in two lines, and exit with 2."""
         text = printable(_reworded(message, self._words))
         self.exit(ExitCode.BAD_USAGE, f"{self.prog}: {text}\nsee: {self.prog} --help\n")
+
+    def _print_message(self, message: str, file: IO[str] | None = None) -> None:
+        """Print a help, an error or a usage; argparse drops what a full disk raises.
+
+        Raises OSError for standard output. Standard error has nothing to report it to.
+        """
+        if file is not sys.stdout:
+            super()._print_message(message, file)
+        elif message:
+            file.write(message)
+            file.flush()
 
     def parse_known_args(  # type: ignore[override]  # as argparse calls it for a command
         self, args: Sequence[str] | None = None, namespace: Namespace | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import signal
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 VERSION_OPTIONS: Final = (["-V"], ["--version"])
 """Command lines that print the version and nothing else; with more words the parser decides."""
 
+_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _LAST_STREAM: Final = 2
 """The descriptor of standard error."""
 
@@ -41,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # write the rest at exit.
         sys.stdout = None
         return ExitCode.OK
-    except OSError as error:  # commands report their own; this is of standard output
+    except OSError as error:  # commands report others; this is of standard output
         from tidelog.cli.terminal import print_error
 
         sys.stdout = None  # as above
@@ -103,6 +105,8 @@ def _run(argv: Sequence[str] | None) -> int:
     except BrokenPipeError:
         raise
     except (TidelogError, OSError) as error:
+        if isinstance(error, OSError) and error.filename is None and error.errno in _NO_ROOM:
+            raise  # other files are named
         return _fail(args.command, error)
 
 

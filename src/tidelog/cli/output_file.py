@@ -130,7 +130,7 @@ class NewFile:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         fs, name = self._fs, self._path if kind is None else self._kept_as
         try:
-            with closing(self._file):
+            with _naming(self._path), closing(self._file):
                 if name is not None:
                     self._file.sync()
             if name is not None:
@@ -141,7 +141,8 @@ class NewFile:
 
     def write(self, data: bytes | memoryview) -> None:
         """Write at the end; OSError."""
-        self._file.pwrite(data, self._position)
+        with _naming(self._path):
+            self._file.pwrite(data, self._position)
         self._position += len(data)
 
     def keep_as(self, path: str) -> None:
@@ -155,6 +156,16 @@ class NewFile:
             check_output_file(fs, path, may_replace=may_replace)
             fs.rename(self._temporary, target)
         fs.sync_directory(os.path.dirname(target))
+
+
+@contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """Let an OSError of an open file name it: one without a name is standard output's."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or path
+        raise
 
 
 def _link(fs: FileSystem, source: str, target: str) -> bool:

@@ -376,3 +376,33 @@ def test_a_closed_pipe_is_fine(run: Runner, name: str, monkeypatch: pytest.Monke
     sys.stdout = None  # what is left in it cannot be written
 
     assert (code, "Traceback" in err.getvalue()) == (ExitCode.OK, False)
+
+
+class Full(io.BytesIO):
+    """An output on a full disk."""
+
+    def write(self, _data: object) -> int:
+        """Fail as a full disk does."""
+        raise OSError(ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS.keys() - {"append", "completion words"}))
+def test_a_full_output_ends_with_3(run: Runner, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each command alike; what it does it has done."""
+    data = run.copy()
+    if name == "from-kafka":
+        add_cluster_metadata(data)
+    where = [] if name in WITHOUT_DIRECTORY else ["-d", str(data)]
+    err = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", err)
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(Full(), encoding="utf-8"))
+
+    code = main([*words_of(name, data), *where])
+
+    printed = sys.stdout is None
+    sys.stdout = None  # what is left in it cannot be written
+    if printed:
+        assert code == ExitCode.FAILED
+        assert "tidelog: standard output: No space left on device" in err.getvalue()
+    else:
+        assert code == ExitCode.OK

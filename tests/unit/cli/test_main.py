@@ -6,13 +6,16 @@ import io
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from errno import EACCES, ENOENT, ENOSPC
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tidelog.cli.commands import warm_command
 from tidelog.cli.main import main
+from tidelog.cli.parser import COMMAND_MODULES
 from tidelog.errors import (
     CorruptFile,
     CorruptMessage,
@@ -23,6 +26,7 @@ from tidelog.errors import (
     KafkaStorageError,
     UnknownTopicOrPartition,
 )
+from tidelog.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     Cli = Any
@@ -37,6 +41,36 @@ def test_help_is_printed_on_demand(cli: Cli) -> None:
         assert command in outcome.out
         assert cli(command, "--help").code == 0
     assert "exit codes: 0 fine, 1 damage or loss was found, 2 the usage is wrong" in outcome.out
+
+
+HELP = (["--help"], ["-h"], ["--version"], *([name, "--help"] for name in COMMAND_MODULES))
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
+@pytest.mark.parametrize("words", [*HELP, ["help", "cat"], ["spark", "compact", "--help"]])
+def test_a_help_that_cannot_be_printed_is_an_error(
+    words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As any other output on a full disk; argparse would drop the error."""
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+
+        code = main(words)
+
+        monkeypatch.undo()
+        with suppress(OSError):
+            full.close()
+    assert code == ExitCode.FAILED
+    assert capsys.readouterr().err == "tidelog: standard output: No space left on device\n"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
+@pytest.mark.parametrize("words", [["schema", "list"], ["completion", "bash"]])
+def test_an_output_that_does_not_fit_its_buffer_ends_alike(
+    words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command itself finds the disk full then, and not the end of the process."""
+    test_a_help_that_cannot_be_printed_is_an_error(words, capsys, monkeypatch)
 
 
 def test_the_version_is_the_packages(cli: Cli) -> None:
