@@ -396,8 +396,8 @@ def test_a_repetition_creates_what_a_failed_disk_has_left_out(
 def test_a_topic_of_other_settings_is_not_taken_for_one_that_was_begun() -> None:
     """It exists, whether its directories are there or not."""
     home = ManagerHome()
-    with home.open() as manager:
-        manager.create_topic("u", 3, {"retention.ms": "6"})
+    with home.open() as service:
+        service.create_topic("u", 3, {"retention.ms": "6"})
     home.fs.rename("/data/u-2", "/lost")
 
     with home.open_as(FIRST_USE) as manager, pytest.raises(TopicAlreadyExists):
