@@ -13,7 +13,8 @@ from tidelog.explain.printable_text import printable
 if TYPE_CHECKING:
     from argparse import Action, Namespace
     from collections.abc import Callable, Sequence
-    from typing import IO
+
+    from _typeshed import SupportsWrite
 
 
 _OTHER_NAMES: Final = {
@@ -78,7 +79,7 @@ class CommandParser(ArgumentParser):
         text = printable(_reworded(message, self._words))
         self.exit(ExitCode.BAD_USAGE, f"{self.prog}: {text}\nsee: {self.prog} --help\n")
 
-    def _print_message(self, message: str, file: IO[str] | None = None) -> None:
+    def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
         """Print a help, an error or a usage; argparse drops what a full disk raises.
 
         Raises OSError for standard output. Standard error has nothing to report it to.
@@ -86,8 +87,8 @@ class CommandParser(ArgumentParser):
         if file is not sys.stdout:
             super()._print_message(message, file)
         elif message:
-            file.write(message)
-            file.flush()
+            sys.stdout.write(message)
+            sys.stdout.flush()
 
     def parse_known_args(  # type: ignore[override]  # as argparse calls it for a command
         self, args: Sequence[str] | None = None, namespace: Namespace | None = None
