@@ -87,8 +87,7 @@ class CommandParser(ArgumentParser):
         if file is not sys.stdout:
             super()._print_message(message, file)
         elif message:
-            sys.stdout.write(message)
-            sys.stdout.flush()
+            print(message, end="", flush=True)
 
     def parse_known_args(  # type: ignore[override]  # as argparse calls it for a command
         self, args: Sequence[str] | None = None, namespace: Namespace | None = None
