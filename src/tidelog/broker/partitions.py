@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
+from tidelog.errors import KafkaStorageError
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
@@ -25,8 +25,7 @@ def partition_at_once(manager: LogManager, topic: str, number: int) -> Partition
     found = registry.partition(TopicPartition(topic, number))
     if found is not None and found.is_online:
         return found
-    if number not in manager.topic(topic).partitions:
-        raise UnknownTopicOrPartition(f"topic {topic} has no partition {number}")
+    manager.topic(topic).home_of(number)
     if not registry.change_lock.acquire(blocking=False):
         raise KafkaStorageError(f"{topic}-{number} is not in service yet: try again")
     try:

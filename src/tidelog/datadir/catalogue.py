@@ -27,6 +27,7 @@ from tidelog.errors import (
     InvalidTopic,
     KafkaStorageError,
     TopicAlreadyExists,
+    UnknownTopicOrPartition,
 )
 from tidelog.records.batch import INT32_MAX
 from tidelog.segment.filenames import check_topic_name, log_directory_name
@@ -105,6 +106,13 @@ class Topic(TopicSettings):
         if self.is_adopted:
             return replace(self, given=settings.of_topic(self.name, self.topic_id))
         return self if self.birth is not None else replace(self, given=of_file)
+
+    def home_of(self, number: int) -> UUID:
+        """Return the id of the directory that has a partition; raise UnknownTopicOrPartition."""
+        home = self.partitions.get(number)
+        if home is None:
+            raise UnknownTopicOrPartition(f"topic {self.name} has no partition {number}")
+        return home
 
     def defaults_of(self, defaults: LogConfig) -> LogConfig:
         """Return what holds for the settings that the topic does not set itself."""

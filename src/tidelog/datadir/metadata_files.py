@@ -7,6 +7,7 @@ directory offline. Kafka: ``MetaProperties`` and ``CleanShutdownFileHandler``.
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
@@ -14,7 +15,7 @@ from uuid import UUID
 from tidelog.codec.checkpoint_file import parse_java_integer, read_if_there, replace_file
 from tidelog.codec.java_properties import comments_of, format_properties, parse_properties
 from tidelog.codec.uuid_text import format_uuid, parse_uuid
-from tidelog.errors import CorruptFile, InvalidArgument
+from tidelog.errors import CorruptFile, InvalidArgument, KafkaStorageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -113,6 +114,14 @@ def read_meta_properties(fs: FileSystem, path: str) -> MetaProperties | None:
         return MetaProperties.parse(data)
     except ValueError as error:
         raise CorruptFile(f"{path} is malformed: {error}") from error
+
+
+def known_meta_properties(fs: FileSystem, data_dir: str) -> MetaProperties | None:
+    """Return whose a data directory is; None if the file is missing or cannot be read."""
+    try:
+        return read_meta_properties(fs, os.path.join(data_dir, META_PROPERTIES_FILE))
+    except (KafkaStorageError, InvalidArgument):
+        return None
 
 
 def write_meta_properties(fs: FileSystem, path: str, properties: MetaProperties) -> None:

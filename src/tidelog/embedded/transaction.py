@@ -385,8 +385,7 @@ class Transaction(OfOneProcess, Told):
 
     def partition(self, topic: str, partition: int) -> _StagedPartition:
         """Return what stages the batches of one partition."""
-        if partition not in self.topic(topic).partitions:
-            raise UnknownTopicOrPartition(f"topic {topic} has no partition {partition}")
+        self.topic(topic).home_of(partition)
         return _StagedPartition(self, self._bundle, topic, partition)
 
     def now_ms(self) -> int:

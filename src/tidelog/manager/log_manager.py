@@ -20,7 +20,6 @@ from tidelog.env.scheduler import InlineScheduler
 from tidelog.errors import (
     InvalidArgument,
     KafkaStorageError,
-    UnknownTopicOrPartition,
 )
 from tidelog.log.loading.cut_keeper import KeepCuts
 from tidelog.log.loading.load_watch import SILENT
@@ -334,8 +333,7 @@ class LogManager(OfOneProcess):
         found = self._registry.partition(key)
         if found is not None:
             return found if found.is_online else self._reopener.online(found)
-        if partition not in self._topics.get(topic).partitions:
-            raise UnknownTopicOrPartition(f"topic {topic} has no partition {partition}")
+        self._topics.get(topic).home_of(partition)
         return self._load_partition(key)
 
     def is_missing(self, key: TopicPartition) -> bool:

@@ -499,10 +499,7 @@ class _Directory(ManagerPart):
                 overrides=topics.overrides,
                 is_adopted=False,
             )
-        home = topics.get(run.topic).partitions.get(run.partition)
-        if home is None:
-            raise UnknownTopicOrPartition(f"topic {run.topic} has no partition {run.partition}")
-        if home != self._log_dir.directory_id:
+        if topics.get(run.topic).home_of(run.partition) != self._log_dir.directory_id:
             raise InvalidArgument(
                 f"{run.topic}-{run.partition} lies in another data directory than {self.path}: a"
                 " transaction writes to one directory only"

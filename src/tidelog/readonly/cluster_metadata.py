@@ -25,7 +25,7 @@ from tidelog.datadir.cluster_metadata.metadata_records import (
     unpack_frame,
     unpack_metadata_record,
 )
-from tidelog.datadir.metadata_files import META_PROPERTIES_FILE, read_meta_properties
+from tidelog.datadir.metadata_files import known_meta_properties
 from tidelog.datadir.partition_directories import is_directory
 from tidelog.errors import CorruptFile, InvalidArgument, KafkaError, KafkaStorageError
 from tidelog.readonly.read_files import reading
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
     from uuid import UUID
 
-    from tidelog.datadir.metadata_files import MetaProperties
     from tidelog.env.files import FileSystem
     from tidelog.readonly.read_files import ReadFiles
     from tidelog.records.array_rows import Bools
@@ -163,8 +162,12 @@ def _with_metadata(
         return data_dirs
     reason = f"{METADATA_LOG_DIR} holds no {METADATA_PARTITION}"
     if is_directory(fs, _metadata_path(apart)):
-        theirs = _meta_of(fs, apart)
-        ours = [meta for meta in (_meta_of(fs, one) for one in data_dirs) if meta is not None]
+        theirs = known_meta_properties(fs, apart)
+        ours = [
+            meta
+            for meta in (known_meta_properties(fs, one) for one in data_dirs)
+            if meta is not None
+        ]
         if theirs is not None and all(meta.cluster_id == theirs.cluster_id for meta in ours):
             return [apart]
         reason = f"{METADATA_LOG_DIR} is that of another cluster"
@@ -177,15 +180,8 @@ def _metadata_path(data_dir: str) -> str:
 
 
 def _node_id(fs: ReadFiles, data_dir: str) -> int | None:
-    meta = _meta_of(fs, data_dir)
+    meta = known_meta_properties(fs, data_dir)
     return None if meta is None else meta.node_id
-
-
-def _meta_of(fs: ReadFiles, data_dir: str) -> MetaProperties | None:
-    try:
-        return read_meta_properties(fs, os.path.join(data_dir, META_PROPERTIES_FILE))
-    except (KafkaStorageError, InvalidArgument):
-        return None
 
 
 def _newest_snapshot(fs: ReadFiles, path: str) -> ClusterMetadata:

@@ -17,7 +17,7 @@ from tidelog.datadir.catalogue import (
     read_catalogue_bytes,
 )
 from tidelog.datadir.deletion_marks import marks_among
-from tidelog.datadir.metadata_files import META_PROPERTIES_FILE, read_meta_properties
+from tidelog.datadir.metadata_files import META_PROPERTIES_FILE, known_meta_properties
 from tidelog.datadir.offset_checkpoints import CHECKPOINT_FILES
 from tidelog.datadir.partition_directories import survey
 from tidelog.env.paths import is_uri
@@ -75,10 +75,7 @@ class DirectoryFiles:
     @cached_property
     def meta(self) -> MetaProperties | None:
         """Whose directory it is; None if ``meta.properties`` is missing or cannot be read."""
-        try:
-            return read_meta_properties(self.fs, os.path.join(self.path, META_PROPERTIES_FILE))
-        except (KafkaStorageError, InvalidArgument):
-            return None
+        return known_meta_properties(self.fs, self.path)
 
     @property
     def directory_id(self) -> UUID | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tidelog.broker.client_request import OnThread, Refusal, refused
 from tidelog.env.event_loop import in_thread
 from tidelog.error_codes import ErrorCode
-from tidelog.errors import InvalidArgument, KafkaError, UnknownTopicOrPartition
+from tidelog.errors import InvalidArgument, KafkaError
 
 if TYPE_CHECKING:
     from tidelog.broker.client_request import Answer, Request
@@ -108,8 +108,7 @@ class PlacementAdmin:
     def _placed(self, topic: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
         name, number, replicas = topic["name"], given["partitionIndex"], given["replicas"]
         try:
-            if number not in self._manager.topic(name).partitions:
-                raise UnknownTopicOrPartition(f"topic {name} has no partition {number}")
+            self._manager.topic(name).home_of(number)
             if replicas is None:
                 raise Refusal(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
             self._node.check_replicas(replicas)

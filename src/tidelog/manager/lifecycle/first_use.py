@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.datadir.partition_directories import is_directory
 from tidelog.datadir.uncatalogued_topics import readable_topic_id
-from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
+from tidelog.errors import InvalidArgument, KafkaStorageError
 from tidelog.manager.lifecycle.partition_loader import take_in
 from tidelog.manager.manager_part import ManagerPart
 from tidelog.segment.filenames import TopicPartition
@@ -65,8 +65,7 @@ class FirstUseLoader(ManagerPart):
             if known is not None:
                 return known
             topic = self._topics.get(name)  # it may have been deleted meanwhile
-            if number not in topic.partitions:
-                raise UnknownTopicOrPartition(f"topic {name} has no partition {number}")
+            topic.home_of(number)
             log_dir = self._place(key, topic)
             topic = self._topics.get(name)
             self._prepare(log_dir, key)
