@@ -83,14 +83,17 @@ def rewrite_plainly(
                 out += source[row[rows.POSITION] : row[rows.POSITION] + row[rows.SIZE]]
             written.append([at if decompressed.is_plain else -1, *row[1:]])
         elif result == keys.EMPTIED:
-            out += empty_batch(header_of_row(row))
-            written.append(batch_row(memoryview(bytes(out[at:])), 0, len(out) - at))
+            _append(out, written, empty_batch(header_of_row(row)))
         elif result == keys.REWRITTEN:
-            out += _rewritten(data, header_of_row(row), retained, new_horizon_ms)
-            written.append(batch_row(memoryview(bytes(out[at:])), 0, len(out) - at))
-        if result in {keys.EMPTIED, keys.REWRITTEN}:
-            written[-1] = [at, *written[-1][1:]]
+            batch = _rewritten(data, header_of_row(row), retained, new_horizon_ms)
+            _append(out, written, batch)
     return _rewritten_batches(out, written, results)
+
+
+def _append(out: bytearray, written: list[list[int] | tuple[int, ...]], batch: bytes) -> None:
+    """Append a batch, and the row of its header with its place."""
+    written.append((len(out), *batch_row(memoryview(batch), 0, len(batch))[1:]))
+    out += batch
 
 
 def _rewritten_batches(
@@ -173,9 +176,7 @@ def rewrite_legacy(
         start = end
         results.append(keys.REWRITTEN if batch else keys.DROPPED)
         if batch:
-            row = batch_row(memoryview(batch), 0, len(batch))
-            written.append((len(out), *row[1:]))
-            out += batch
+            _append(out, written, batch)
     return _rewritten_batches(out, written, results)
 
 
