@@ -17,7 +17,14 @@ from tests.machinery.transactions import append_transaction
 
 import tidelog
 from tidelog.embedded.async_logs import AsyncGroupReader
-from tidelog.env.event_loop import CHUNK_BYTES, CHUNK_ITEMS, LoopBell, in_chunks, in_thread
+from tidelog.env.event_loop import (
+    CHUNK_BYTES,
+    CHUNK_ITEMS,
+    LoopBell,
+    ToldThreads,
+    in_chunks,
+    in_thread,
+)
 from tidelog.env.waiting import ThreadBell
 from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
 from tidelog.segment.filenames import TopicPartition
@@ -564,3 +571,28 @@ def test_records_given_to_a_task_may_be_in_one_buffer(tmp_path: Path) -> None:
                 assert [one.value async for one in records] == [b"\x00", b"\x01", b"\x02"]
 
     run(main())
+
+
+def test_the_loop_is_told_how_each_call_on_a_thread_ends() -> None:
+    """Calls run at the same time, and those that come after the threads were closed never."""
+
+    async def test() -> None:
+        threads, told = ToldThreads(2, "test"), asyncio.Queue[tuple[str, BaseException | None]]()
+        both = threading.Barrier(2, timeout=10)
+
+        def fail() -> None:
+            raise KafkaStorageError("the disk failed")
+
+        def call(name: str, function: Callable[[], object]) -> None:
+            threads.call(function, lambda error: told.put_nowait((name, error)))
+
+        call("first", both.wait)
+        call("second", both.wait)
+        assert {await told.get(), await told.get()} == {("first", None), ("second", None)}
+        call("failed", fail)
+        assert isinstance((await told.get())[1], KafkaStorageError)
+        threads.close()
+        call("late", both.wait)
+        assert isinstance((await told.get())[1], asyncio.CancelledError)
+
+    run(test())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import tidelog
@@ -17,7 +18,7 @@ from tidelog.records.file_records import FileSlice
 from tidelog.testing import CrashFileSystem, ManualClock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Coroutine, Iterator, Sequence
     from typing import Self
 
     from tidelog.broker.groups.classic_group import Timers
@@ -112,6 +113,49 @@ class BrokerHome:
             **({"minBytes": 1} | how),
         )
         return answer["responses"][0]["partitions"][0]
+
+
+class HeldLock:
+    """A stand-in for the lock of a partition that another thread has.
+
+    It fails the test if the event loop waits for it.
+    """
+
+    def __init__(self, plain: Any) -> None:
+        self.is_held = True
+        self._plain = plain
+
+    def acquire(self, *, timeout: float = -1) -> bool:
+        """Take the lock unless it is held; nobody may wait for it without an end."""
+        if self.is_held:
+            assert timeout >= 0, "this waits for the lock"
+            return False
+        is_mine: bool = self._plain.acquire(timeout=timeout)
+        return is_mine
+
+    def release(self) -> None:
+        """Release the lock."""
+        self._plain.release()
+
+    def __enter__(self) -> None:
+        self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+@contextmanager
+def held(home: BrokerHome, topic: str = "t") -> Iterator[None]:
+    """Have another thread hold a partition in the body of the ``with``."""
+    partition = home.logs.manager.partition(topic, 0)
+    plain = partition.lock
+    lock = HeldLock(plain)
+    object.__setattr__(partition, "lock", lock)
+    try:
+        yield
+    finally:
+        lock.is_held = False
+        object.__setattr__(partition, "lock", plain)
 
 
 def read(name: str, version: int, parts: list[Any]) -> dict[str, Any]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from tidelog.errors import KafkaError, TidelogError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Generator
 
     from tidelog.codec.protocol.apis import Api
     from tidelog.error_codes import ErrorCode
+
+    _Told = Callable[[dict[str, Any], BaseException | None], None]
 
 
 class Address(NamedTuple):
@@ -45,11 +48,52 @@ class Request(NamedTuple):
 class Later:
     """An answer that is still to come, while the next requests of the connection are taken.
 
-    A handler that returns a coroutine instead has the connection wait for it.
+    Nobody reads the request any more. Whoever has made this calls ``give`` or ``fail``, on the
+    event loop; the first call counts. There is no task: it would take turns of the loop between
+    what is waited for and the answer. A handler that returns a coroutine instead has the connection
+    wait for it.
     """
 
-    def __init__(self, answer: Coroutine[Any, Any, dict[str, Any]]) -> None:
-        self.answer = answer
+    __slots__ = ("_end", "_told")
+
+    def __init__(self) -> None:
+        self._end: tuple[dict[str, Any], BaseException | None] | None = None
+        self._told: _Told | None = None
+
+    def give(self, values: dict[str, Any]) -> None:
+        """Answer."""
+        self._settle(values, None)
+
+    def fail(self, error: BaseException) -> None:
+        """Fail, as a handler that raises."""
+        self._settle({}, error)
+
+    def _settle(self, values: dict[str, Any], error: BaseException | None) -> None:
+        if self._end is None:
+            self._end = values, error
+            if self._told is not None:
+                self._told(values, error)
+
+    def tell(self, told: _Told) -> None:
+        """Call ``told`` once there is an answer, with its fields, or with an error."""
+        self._told = told
+        if self._end is not None:
+            told(*self._end)
+
+    def __await__(self) -> Generator[Any, None, dict[str, Any]]:
+        """Return the answer, in a task."""
+        future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+
+        def settle(values: dict[str, Any], error: BaseException | None) -> None:
+            if future.done():  # its task was cancelled
+                return
+            if error is None:
+                future.set_result(values)
+            else:
+                future.set_exception(error)
+
+        self.tell(settle)
+        return future.__await__()
 
 
 class OnThread:

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tidelog.broker.client_request import Address, Peer
-from tidelog.broker.dispatch import Pending
+from tidelog.broker.dispatch import Pending, PendingLater
 from tidelog.broker.no_room import write_no_room
 from tidelog.codec.layout import byte_view
 from tidelog.codec.protocol.apis import (
@@ -272,11 +272,16 @@ class Connection(asyncio.BufferedProtocol):
         if isinstance(answer, Pending):
             slot = _Slot(number, start, now, holds_others=answer.holds_others)
             self._slots.append(slot)
+            self._is_held = answer.holds_others or len(self._slots) >= _MOST_PENDING
+            more_bytes = max(answer.size_bytes - _USUAL_MEMORY * len(frame), 0)
+            if isinstance(answer, PendingLater):
+                self._drop_large_buffer()
+                free = self._room.answering(self, more_bytes) if more_bytes else None
+                answer.tell(partial(self._answered, slot, free))
+                return
             if isinstance(frame, memoryview):
                 self._detach_buffer()
-            more_bytes = max(answer.size_bytes - _USUAL_MEMORY * len(frame), 0)
             free = self._room.answering(self, more_bytes)
-            self._is_held = answer.holds_others or len(self._slots) >= _MOST_PENDING
             task = self._loop.create_task(self._finish(slot, answer))
             self._tasks.add(task)
             task.add_done_callback(partial(self._let_go, answer, free))
@@ -298,20 +303,34 @@ class Connection(asyncio.BufferedProtocol):
         free()
 
     async def _finish(self, slot: _Slot, pending: Pending) -> None:
+        parts, failed = None, None
         try:
-            slot.parts = await pending.parts()
-        except TidelogError as error:
-            _log.warning("connection-closed host=%s reason=%s", self._peer.host, error)
-            self.close()
-            return
-        except Exception:  # noqa: BLE001 - as above
-            _log.exception("request-failed host=%s", self._peer.host)
+            parts = await pending.parts()
+        except Exception as error:  # noqa: BLE001 - as above
+            failed = error
+        self._answered(slot, None, parts, failed)
+
+    def _answered(
+        self,
+        slot: _Slot,
+        free: Callable[[], None] | None,
+        parts: list[Any] | None,
+        error: BaseException | None,
+    ) -> None:
+        """Take a response, or the error instead of it, and send what is due; ``free`` room."""
+        if free is not None:
+            free()
+        if error is not None:
+            if isinstance(error, TidelogError):
+                _log.warning("connection-closed host=%s reason=%s", self._peer.host, error)
+            elif not isinstance(error, asyncio.CancelledError):  # the broker is closing
+                _log.error("request-failed host=%s", self._peer.host, exc_info=error)
             self.close()
             return
         if self._transport is None:
-            _release(slot.parts or ())
+            _release(parts or ())
             return
-        slot.is_done = True
+        slot.parts, slot.is_done = parts, True
         now = self._loop.time()
         self._count(slot.number, now - slot.start, now - slot.waits_from)
         while self._slots and self._slots[0].is_done:
@@ -319,10 +338,10 @@ class Connection(asyncio.BufferedProtocol):
             if done.parts is not None:
                 self._add(done.parts)
         self._pump()
-        holds = any(one.holds_others for one in self._slots)
-        if self._is_held and not holds and len(self._slots) < _MOST_PENDING:
-            self._is_held = False
-            self._take_requests()
+        if self._is_held and len(self._slots) < _MOST_PENDING:
+            self._is_held = any(one.holds_others for one in self._slots)
+            if not self._is_held:
+                self._take_requests()
 
     def _count(self, number: int, seconds: float, waited: float = 0.0) -> None:
         """Count an answer, and log it if that is wanted."""

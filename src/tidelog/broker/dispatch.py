@@ -13,7 +13,7 @@ from tidelog.broker.client_request import Disconnect, Later, OnThread, Request, 
 from tidelog.codec.protocol.apis import API_VERSIONS, apis, read_request_header
 from tidelog.env.event_loop import in_thread
 from tidelog.error_codes import ErrorCode
-from tidelog.errors import KafkaError
+from tidelog.errors import KafkaError, TidelogError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
@@ -34,15 +34,11 @@ class Pending:
 
     size_bytes = 0
     """About what memory the elements of the request take."""
+    holds_others = True
 
     def __init__(
-        self,
-        header: RequestHeader,
-        answer: Coroutine[Any, Any, dict[str, Any] | None],
-        *,
-        holds_others: bool,
+        self, header: RequestHeader, answer: Later | Coroutine[Any, Any, dict[str, Any] | None]
     ) -> None:
-        self.holds_others = holds_others
         self._header = header
         self._answer = answer
 
@@ -59,14 +55,39 @@ class Pending:
 
     def close(self) -> None:
         """Give up what has not begun; nothing if it has ended."""
-        self._answer.close()
+        if not isinstance(self._answer, Later):
+            self._answer.close()
+
+
+class PendingLater(Pending):
+    """A response that needs no task, and nothing of its request."""
+
+    holds_others = False
+
+    def __init__(self, header: RequestHeader, later: Later) -> None:
+        super().__init__(header, later)
+        self._later = later
+
+    def tell(self, told: Callable[[list[Any], BaseException | None], None]) -> None:
+        """Call ``told`` with the parts of the response once they are known, or with an error."""
+
+        def settle(values: dict[str, Any], error: BaseException | None) -> None:
+            try:
+                if isinstance(error, KafkaError):
+                    values, error = _refused_whole(self._header, error), None
+                parts = [] if error is not None else self._response(values)
+            except TidelogError as caught:
+                parts, error = [], caught
+            told(parts, error)
+
+        self._later.tell(settle)
 
 
 class PendingOnThread(Pending):
     """A response that is made on a thread."""
 
     def __init__(self, header: RequestHeader, make: Callable[[], dict[str, Any]]) -> None:
-        super().__init__(header, self._made(make), holds_others=True)
+        super().__init__(header, self._made(make))
         self._parts: list[Any] = []
 
     async def _made(self, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -150,9 +171,9 @@ def _pending(
     if isinstance(answer, OnThread):
         return PendingOnThread(header, answer.make)
     if isinstance(answer, Later):
-        return Pending(header, answer.answer, holds_others=False)
+        return PendingLater(header, answer)
     assert inspect.iscoroutine(answer)
-    return Pending(header, answer, holds_others=True)
+    return Pending(header, answer)
 
 
 def _refused_whole(header: RequestHeader, error: KafkaError) -> dict[str, Any]:

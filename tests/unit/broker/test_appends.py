@@ -1,12 +1,8 @@
-"""A partition that another thread holds: only those who append to it wait.
-
-The lock is a stand-in, which fails the test if the event loop waits for it.
-"""
+"""A partition that another thread holds: only those who append to it wait."""
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import contextmanager
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +15,7 @@ from tests.machinery.broker_home import (
     commit,
     described,
     end,
+    held,
     position,
     with_broker,
     write,
@@ -32,47 +29,7 @@ from tidelog.readonly.group_positions import OFFSETS_TOPIC
 from tidelog.readonly.transactional_id import TRANSACTIONS_TOPIC
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterator
-
-
-class HeldLock:
-    """A lock of a partition that another thread has."""
-
-    def __init__(self, plain: Any) -> None:
-        self.is_held = True
-        self._plain = plain
-
-    def acquire(self, *, timeout: float = -1) -> bool:
-        """Take the lock unless it is held; nobody may wait for it without an end."""
-        if self.is_held:
-            assert timeout >= 0, "this waits for the lock"
-            return False
-        is_mine: bool = self._plain.acquire(timeout=timeout)
-        return is_mine
-
-    def release(self) -> None:
-        """Release the lock."""
-        self._plain.release()
-
-    def __enter__(self) -> None:
-        self.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        self.release()
-
-
-@contextmanager
-def held(home: BrokerHome, topic: str = "t") -> Iterator[None]:
-    """Have another thread hold a partition in the body of the ``with``."""
-    partition = home.logs.manager.partition(topic, 0)
-    plain = partition.lock
-    lock = HeldLock(plain)
-    object.__setattr__(partition, "lock", lock)
-    try:
-        yield
-    finally:
-        lock.is_held = False
-        object.__setattr__(partition, "lock", plain)
+    from collections.abc import Coroutine
 
 
 def ids(producer: tuple[int, int]) -> dict[str, Any]:

@@ -26,6 +26,8 @@ from tidelog.records.builder import build_batch
 from tidelog.testing import CrashFileSystem
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tidelog.manager.partition import Partition
 
 LATEST, EARLIEST = -1, -2
@@ -407,19 +409,13 @@ def test_the_partitions_of_a_request_are_flushed_at_the_same_time(
 
     async def test(home: BrokerHome) -> None:
         home.logs.create_topic("many", 3)
-        there = asyncio.Event()
-        begun = []
+        waiting = []
 
-        def begin(partition: Partition) -> asyncio.Task[None]:
-            begun.append(partition.partition)
-            if len(begun) == 3:
-                there.set()
-            return asyncio.get_running_loop().create_task(end(partition))
-
-        async def end(partition: Partition) -> None:
-            await there.wait()
-            if partition.partition == 1:
-                raise KafkaStorageError("the disk failed")
+        def begin(partition: Partition, ended: Callable[[BaseException | None], None]) -> None:
+            waiting.append((partition.partition, ended))
+            if len(waiting) == 3:
+                for number, one in waiting:
+                    one(KafkaStorageError("the disk failed") if number == 1 else None)
 
         monkeypatch.setattr(home.broker._flushes, "begin", begin)
         records = build_batch([(1, None, b"a", ())])

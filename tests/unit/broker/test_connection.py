@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.machinery.broker_home import BrokerHome, read, run
+from tests.machinery.broker_home import BrokerHome, held, read, run
 
 from tidelog.broker.client_request import Address
 from tidelog.broker.connection import Connection, LocalConnection
@@ -268,20 +268,37 @@ def test_large_requests_wait_for_room() -> None:
 
 
 def test_a_large_request_holds_room_until_it_is_answered() -> None:
-    """Its records wait in memory for a partition that is held, or for a flush."""
+    """Its records wait in memory for a partition that is held."""
 
     async def test(home: BrokerHome) -> None:
         room = Room(home.config)
         first, second = Line(home, room), Line(home, room)
-        large = produce(1, 150_000, acks=-1)
-        first.feed(large)
-        with pytest.raises(BlockingIOError):
-            second.feed(large)
-        assert not numbers(first)
+        large = produce(1, 150_000)
+        with held(home):
+            first.feed(large)
+            with pytest.raises(BlockingIOError):
+                second.feed(large)
+            assert not numbers(first)
         async with asyncio.timeout(10):
             while not second.wire.is_reading:  # noqa: ASYNC110 - nothing rings
                 await asyncio.sleep(0)
         assert numbers(first) == [1]
+
+    with_home(test, socket_request_max_bytes=200_000, queued_max_request_bytes=200_000)
+
+
+def test_a_large_request_that_waits_for_a_flush_holds_no_room() -> None:
+    """Its records are in the log by then."""
+
+    async def test(home: BrokerHome) -> None:
+        room = Room(home.config)
+        first, second = Line(home, room), Line(home, room)
+        first.feed(produce(1, 150_000, acks=-1))
+        assert not numbers(first)
+
+        second.feed(produce(2, 150_000))
+
+        assert numbers(second) == [2]
 
     with_home(test, socket_request_max_bytes=200_000, queued_max_request_bytes=200_000)
 
@@ -292,10 +309,11 @@ def test_a_client_that_leaves_before_its_answer_gives_its_room_back() -> None:
     async def test(home: BrokerHome) -> None:
         room = Room(home.config)
         first, second = Line(home, room), Line(home, room)
-        first.feed(produce(1, 150_000, acks=-1))
-        first.connection.close()
-        with pytest.raises(BlockingIOError):
-            second.feed(produce(2, 150_000))
+        with held(home):
+            first.feed(produce(1, 150_000))
+            first.connection.close()
+            with pytest.raises(BlockingIOError):
+                second.feed(produce(2, 150_000))
         async with asyncio.timeout(10):
             while not second.wire.is_reading:  # noqa: ASYNC110 - nothing rings
                 await asyncio.sleep(0)

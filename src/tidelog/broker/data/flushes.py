@@ -6,19 +6,18 @@ Kafka has no such thing: its brokers trust in replicas, and flush later.
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tidelog.config.serve_config import FlushPolicy
-from tidelog.env.event_loop import OwnThreads
+from tidelog.env.event_loop import ToldThreads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tidelog.manager.partition import Partition
 
-    _Waiter = asyncio.Future[None]
+    _Ended = Callable[[BaseException | None], None]
 
 _THREADS: Final = 4
 
@@ -32,11 +31,11 @@ class Flushes:
 
     def __init__(self, policy: FlushPolicy) -> None:
         self.policy: Final = policy
-        self._threads: Final = OwnThreads(_THREADS, "flush")
+        self._threads: Final = ToldThreads(_THREADS, "flush")
         self._running: dict[Partition, _LogFlushes] = {}
 
-    def begin(self, partition: Partition) -> asyncio.Future[None]:
-        """Return what is done once all records of now are durable, or fails.
+    def begin(self, partition: Partition, ended: _Ended) -> None:
+        """Call ``ended`` once all records of now are durable, or with the error that it came to.
 
         KafkaStorageError: the disk has failed. The flush begins at the next turn of the loop: all
         requests that came together share it.
@@ -45,11 +44,22 @@ class Flushes:
         if running is None:
             drop = partial(self._running.__delitem__, partition)
             running = self._running[partition] = _LogFlushes(partition, self._threads, drop)
-        return running.waiter()
+        running.waiting.append(ended)
 
     async def wait(self, partition: Partition) -> None:
         """Wait until all records of now are durable; raise KafkaStorageError."""
-        await self.begin(partition)
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def settle(error: BaseException | None) -> None:
+            if future.done():  # its task was cancelled
+                return
+            if error is None:
+                future.set_result(None)
+            else:
+                future.set_exception(error)
+
+        self.begin(partition, settle)
+        await future
 
     async def wait_if_wanted(self, partition: Partition) -> None:
         """Wait as ``wait``, if acknowledgements promise it at all."""
@@ -58,7 +68,7 @@ class Flushes:
 
     def close(self) -> None:
         """Begin no more flushes."""
-        self._threads.shutdown(wait=False)
+        self._threads.close()
 
 
 class _LogFlushes:
@@ -68,49 +78,32 @@ class _LogFlushes:
     """
 
     def __init__(
-        self, partition: Partition, threads: OwnThreads, on_idle: Callable[[], None]
+        self, partition: Partition, threads: ToldThreads, on_idle: Callable[[], None]
     ) -> None:
         self._partition: Final = partition
         self._threads: Final = threads
         self._on_idle: Final = on_idle
-        self._loop: Final = asyncio.get_running_loop()
-        self._waiting: list[_Waiter] = []
+        self.waiting: list[_Ended] = []
         """Who came since the last flush began."""
-        self._loop.call_soon(self._begin)
-
-    def waiter(self) -> _Waiter:
-        """Return what the next flush that begins will complete."""
-        waiter: _Waiter = self._loop.create_future()
-        self._waiting.append(waiter)
-        return waiter
+        asyncio.get_running_loop().call_soon(self._begin)
 
     def _begin(self) -> None:
-        served, self._waiting = self._waiting, []
+        served, self.waiting = self.waiting, []
+        ended = partial(self._ended, served)
         try:
-            self._threads.submit(self._flush, served)
-        except RuntimeError as error:  # they were shut down
-            self._ended(served, error)
+            self._threads.call(self._flush, ended)
+        except RuntimeError as error:
+            ended(error)
 
-    def _flush(self, served: list[_Waiter]) -> None:
+    def _flush(self) -> None:
         """Flush once, on a thread."""
-        failed: BaseException | None = None
-        try:
-            self._partition.log.flush_records()
-        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
-            failed = error
-        with suppress(RuntimeError):  # the loop was closed
-            self._loop.call_soon_threadsafe(self._ended, served, failed)
+        self._partition.log.flush_records()
 
-    def _ended(self, served: list[_Waiter], error: BaseException | None) -> None:
-        for waiter in served:
-            if waiter.done():  # its connection was closed
-                continue
-            if error is None:
-                waiter.set_result(None)
-            else:
-                waiter.set_exception(error)
-                waiter.exception()  # it counts as retrieved: the connection may be closed by now
-        if self._waiting:
+    def _ended(self, served: list[_Ended], error: BaseException | None) -> None:
+        # The last first: a connection then sends all its answers with the first one, in one call.
+        for ended in reversed(served):
+            ended(error)
+        if self.waiting:
             self._begin()
         else:
             self._on_idle()

@@ -91,7 +91,7 @@ class Produce:
                 for one in topic["partitionResponses"]
             ]
         answer = self._answered(request, responses, appended)
-        return await answer.answer if isinstance(answer, Later) else answer
+        return await answer if isinstance(answer, Later) else answer
 
     def _answered(
         self,
@@ -104,9 +104,7 @@ class Produce:
             _check_all_taken(responses)
             return None
         if self._waits(acks) and appended:
-            # Begun here: a request may be for a hundred partitions.
-            flushes = [self._flushes.begin(partition) for partition, _ in appended]
-            return Later(_flushed({"responses": responses}, appended, flushes))
+            return _Flushed({"responses": responses}, appended, self._flushes)
         return {"responses": responses}
 
     def _waits(self, acks: int) -> bool:
@@ -150,17 +148,27 @@ class Produce:
         return answer
 
 
-async def _flushed(
-    answer: dict[str, Any], appended: list[_Appended], flushes: list[asyncio.Future[None]]
-) -> dict[str, Any]:
-    """Return the answer once all flushes have ended, with the errors of those that failed."""
-    for (_, one), flush in zip(appended, flushes, strict=True):
-        try:
-            await flush
-        except KafkaError as error:
+class _Flushed(Later):
+    """The answer once all flushes have ended, with the errors of those that failed."""
+
+    __slots__ = ("_answer", "_left")
+
+    def __init__(self, answer: dict[str, Any], appended: list[_Appended], flushes: Flushes) -> None:
+        super().__init__()
+        self._answer = answer
+        self._left = len(appended)
+        for partition, one in appended:  # at the same time: there may be a hundred
+            flushes.begin(partition, partial(self._ended, one))
+
+    def _ended(self, one: dict[str, Any], error: BaseException | None) -> None:
+        if isinstance(error, KafkaError):
             # With its offset, which clients do not look at: what failed is not the append.
             one.update(_failed(one["index"], error) | {"baseOffset": one["baseOffset"]})
-    return answer
+        elif error is not None:
+            self.fail(error)
+        self._left -= 1
+        if not self._left:
+            self.give(self._answer)
 
 
 def _check_all_taken(responses: list[dict[str, Any]]) -> None:

@@ -81,11 +81,24 @@ class CommittedOffsets:
             info = self._appends.call(home, partial(home.append_records, records))
         except KafkaError as error:
             return {"topics": each_partition(values["topics"], code_for_client(error))}
-        if self._flushes.policy is FlushPolicy.NONE and not isinstance(info, asyncio.Task):
+        if isinstance(info, asyncio.Task):
+            # Before it is appended, later requests of the connection wait, too.
+            return self._kept(group, info, values["topics"], answer)
+        if self._flushes.policy is FlushPolicy.NONE:
             return answer
-        kept = self._kept(group, info, values["topics"], answer)
-        # Before it is appended, later requests of the connection wait, too.
-        return kept if isinstance(info, asyncio.Task) else Later(kept)
+        later = Later()
+
+        def ended(error: BaseException | None) -> None:
+            if isinstance(error, KafkaError):
+                code = code_for_client(error)
+                later.give({"topics": each_partition(values["topics"], code)})
+            elif error is not None:
+                later.fail(error)
+            else:
+                later.give(answer)
+
+        self._flushes.begin(home, ended)
+        return later
 
     async def _kept(
         self, group: str, taken: _Taken, topics: list[dict[str, Any]], answer: dict[str, Any]
