@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 SOURCES: Final = ROOT / "src" / "tidelog"
@@ -28,12 +28,15 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Module(NamedTuple):
-    """One file: its name below ``tidelog``, such as ``log.state``, its folder and its content."""
+    """One file: its name below ``tidelog``, such as ``log.state``, its folder and its content.
+
+    ``nodes`` are all of its syntax tree, walked through once.
+    """
 
     name: str
     place: str
     lines: int
-    tree: ast.Module
+    nodes: list[ast.AST]
 
     @property
     def room(self) -> str:
@@ -62,17 +65,18 @@ def read_modules(sources: Path = SOURCES) -> list[Module]:
         text = path.read_text("utf-8")
         name = ".".join(part for part in parts if part != "__init__") or "__init__"
         tree = ast.parse(text, str(path))
-        found.append(Module(name, "/".join(parts[:-1]), text.count("\n"), tree))
+        nodes = list(ast.walk(tree))
+        found.append(Module(name, "/".join(parts[:-1]), text.count("\n"), nodes))
     return found
 
 
-def statements(tree: ast.AST) -> int:
+def statements(nodes: Iterable[ast.AST]) -> int:
     """Count statements, without imports and without expressions that are only a text."""
     return sum(
         isinstance(node, ast.stmt)
         and not isinstance(node, ast.Import | ast.ImportFrom)
         and not is_text(node)
-        for node in ast.walk(tree)
+        for node in nodes
     )
 
 
@@ -90,7 +94,7 @@ def sizes(modules: Sequence[Module]) -> dict[str, Size]:
     rooms: defaultdict[str, Size] = defaultdict(lambda: Size(0, 0, 0))
     for module in modules:
         old = rooms[module.room]
-        count = statements(module.tree)
+        count = statements(module.nodes)
         rooms[module.room] = Size(old.files + 1, old.lines + module.lines, old.statements + count)
     return dict(sorted(rooms.items(), key=lambda item: -item[1].statements))
 
@@ -115,7 +119,7 @@ def names_used(modules: Sequence[Module], name: str) -> list[str]:
     lines = {
         (module.name, node.lineno)
         for module in modules
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.Name | ast.Attribute | ast.arg | ast.keyword | Function)
         and name_of(node).strip("_") == name
     }
@@ -138,7 +142,7 @@ def mixins(modules: Sequence[Module]) -> list[str]:
     return [
         f"{module.name}.{node.name}: {len(state)} attributes"
         for module in modules
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.ClassDef) and not node.decorator_list
         if (state := [each for each in node.body if is_borrowed(each)])
         and not any(isinstance(each, Function) and each.name == "__init__" for each in node.body)
@@ -169,7 +173,7 @@ def circles(modules: Sequence[Module]) -> list[str]:
 
 def imported(module: Module, names: set[str]) -> Iterator[str]:
     """Yield the other modules of the package that a module imports, wherever it does."""
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tidelog"):
             package = (node.module or "").removeprefix("tidelog").removeprefix(".")
             for alias in node.names:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 LIST = ROOT / "tools" / "scenarios.toml"
 PAGE = ROOT / "docs" / "scenarios.md"
-TAG = re.compile(r"Scenario:((?:\s+\w+\.\w+,?)+)")
+MARK = "Scenario:"
+TAG = re.compile(MARK + r"((?:\s+\w+\.\w+,?)+)")
 NAME = re.compile(r"\w+\.\w+")
 LINE_BREAK = re.compile(r"(?<=Test\.)\s+(?=test|should)")
 """The line break in a name that is too long for one line."""
@@ -39,7 +40,8 @@ def tagged() -> dict[str, list[str]]:
     """Return the tests that name each scenario."""
     found: dict[str, list[str]] = {}
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        text = path.read_text("utf-8")
+        for node in ast.walk(ast.parse(text)) if MARK in text else ():
             if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
                 for scenario in scenarios_of(ast.get_docstring(node) or ""):
                     test = f"{path.relative_to(ROOT).as_posix()}::{node.name}"

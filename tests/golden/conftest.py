@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -194,29 +194,30 @@ def link_all(partitions: list[Partition], directory: Path) -> None:
         (directory / f"{topic_of(found)}-0").symlink_to(found.directory, target_is_directory=True)
 
 
-def find_partitions() -> list[Partition]:
+@cache
+def find_partitions() -> tuple[Partition, ...]:
     """Return each partition that has listings."""
     listings = DATA.rglob("expected/*.state.json")
     found = [
         Partition(path.parents[1].relative_to(DATA).as_posix(), path.name.split(".")[0])
         for path in listings
     ]
-    return sorted(found, key=str)
+    return tuple(sorted(found, key=str))
 
 
-def find_recovered() -> list[Partition]:
+def find_recovered() -> tuple[Partition, ...]:
     """Return each partition that Kafka recovered and then served to a read_committed consumer."""
     listings = DATA.glob("*crash*/**/after/expected/*.committed.jsonl")
     found = [
         Partition(path.parents[1].relative_to(DATA).as_posix(), path.name.split(".")[0])
         for path in listings
     ]
-    return sorted(found, key=str)
+    return tuple(sorted(found, key=str))
 
 
 def each_partition(
     chosen: Callable[[Partition], object],
-    find: Callable[[], list[Partition]] = find_partitions,
+    find: Callable[[], tuple[Partition, ...]] = find_partitions,
 ) -> Any:
     """Make a fixture that gives the chosen partitions, one after the other."""
     params = [partition for partition in find() if chosen(partition)]
@@ -235,13 +236,11 @@ def named_partition() -> Callable[[str, str], Partition]:
     return Partition
 
 
-def is_first_of_its_case(found: Partition) -> bool:
-    """Whether a partition stands for its case where what is proven is not about the log."""
-    return found == next(one for one in find_partitions() if one.case == found.case)
-
-
 partition = each_partition(lambda _: True)
-of_each_case = each_partition(is_first_of_its_case)
+first_of_a_case = {found.case: found for found in reversed(find_partitions())}
+"""The partition that stands for each case, where what is proven is not about the log."""
+
+of_each_case = each_partition(lambda found: found == first_of_a_case[found.case])
 loadable = each_partition(lambda found: not found.is_refused)
 indexed = each_partition(lambda found: not found.is_log_files_only)
 with_snapshots = each_partition(
@@ -258,10 +257,10 @@ committed = each_partition(
 @pytest.fixture(scope="session")
 def partitions() -> list[Partition]:
     """All partitions of the golden data at once."""
-    return find_partitions()
+    return list(find_partitions())
 
 
 @pytest.fixture(scope="session")
 def recovered() -> list[Partition]:
     """All partitions that Kafka recovered and whose committed records are listed."""
-    return find_recovered()
+    return list(find_recovered())

@@ -33,7 +33,7 @@ def texts(shipped: list[Source]) -> list[str]:
     return [
         re.sub(r"%[sd]", "…", node.value)
         for source in shipped
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     ]
 

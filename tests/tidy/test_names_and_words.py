@@ -37,7 +37,7 @@ def test_every_test_states_its_rule(sources: list[Source]) -> None:
         f"{source.name}::{node.name}"
         for source in sources
         if source.name.startswith("tests/")
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
         if not ast.get_docstring(node)
     ]
@@ -92,7 +92,7 @@ def test_bytes_are_packed_in_codec_only(shipped: list[Source]) -> None:
         f"{source.name}:{node.lineno}"
         for source in shipped
         if not source.name.removeprefix("src/tidelog/").startswith(BYTE_WORKERS)
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if is_byte_work(node)
     ]
 

@@ -30,7 +30,7 @@ def test_a_function_body_has_at_most_50_lines(sources: list[Source]) -> None:
     too_long = [
         f"{source.name}:{node.lineno} {node.name}: {body_lines(node)} lines"
         for source in sources
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and body_lines(node) > MAX_FUNCTION_LINES
     ]

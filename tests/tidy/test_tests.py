@@ -17,10 +17,10 @@ CHECKS = ("check", "enumerated")
 """How the names of functions begin that assert for a test."""
 
 
-def imported(tree: ast.Module) -> set[str]:
+def imported(source: Source) -> set[str]:
     """Name every module, and every name out of a module, that a file imports."""
     names: set[str] = set()
-    for node in ast.walk(tree):
+    for node in source.nodes:
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -34,7 +34,7 @@ def imported(tree: ast.Module) -> set[str]:
 def test_no_test_patches_or_sleeps(sources: list[Source]) -> None:
     """Tests use the fakes of tidelog.testing and wait for nothing by the clock."""
     tests = [source for source in sources if source.name.startswith("tests/")]
-    found = {source.name: imported(source.tree) & BANNED_EVERYWHERE for source in tests}
+    found = {source.name: imported(source) & BANNED_EVERYWHERE for source in tests}
 
     assert {name: banned for name, banned in found.items() if banned} == {}
 
@@ -42,7 +42,7 @@ def test_no_test_patches_or_sleeps(sources: list[Source]) -> None:
 def test_unit_tests_know_no_clock_thread_or_socket(sources: list[Source]) -> None:
     """A unit test gives the same answer at any time, on any machine."""
     units = [source for source in sources if source.name.startswith("tests/unit/")]
-    found = {source.name: imported(source.tree) & BANNED_IN_UNIT_TESTS for source in units}
+    found = {source.name: imported(source) & BANNED_IN_UNIT_TESTS for source in units}
     threaded = ("test_scheduler", "test_system_files", "test_task_gate")
     allowed = {f"tests/unit/env/{name}.py" for name in threaded}
 
@@ -74,7 +74,7 @@ def test_what_tests_share_knows_none_of_them(sources: list[Source]) -> None:
     """``tests/machinery`` can be read, and imported, without any test."""
     shared = [source for source in sources if source.name.startswith("tests/machinery/")]
     found = {
-        source.name: [name for name in imported(source.tree) if name.startswith("tests.")]
+        source.name: [name for name in imported(source) if name.startswith("tests.")]
         for source in shared
     }
 
@@ -89,7 +89,7 @@ def test_what_tests_share_knows_none_of_them(sources: list[Source]) -> None:
 def test_no_test_passes_for_want_of_cases(sources: list[Source]) -> None:
     """A test whose checks all stand in loops over what it computes takes ``enumerated``."""
     tests = [source for source in sources if source.name.startswith("tests/")]
-    functions = [(source.name, test) for source in tests for test in functions_of(source.tree)]
+    functions = [(source.name, test) for source in tests for test in functions_of(source)]
     hollow = [
         f"{name}:{test.lineno} {test.name}"
         for name, test in functions
@@ -100,9 +100,9 @@ def test_no_test_passes_for_want_of_cases(sources: list[Source]) -> None:
     assert hollow == []
 
 
-def functions_of(tree: ast.Module) -> list[ast.FunctionDef]:
+def functions_of(source: Source) -> list[ast.FunctionDef]:
     """Return the test functions of a file."""
-    found = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    found = [node for node in source.nodes if isinstance(node, ast.FunctionDef)]
     return [node for node in found if node.name.startswith("test_")]
 
 

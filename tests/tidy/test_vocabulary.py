@@ -7,9 +7,7 @@ was found unclear once and can be matched without false alarms; the second colum
 from __future__ import annotations
 
 import ast
-import io
 import re
-import tokenize
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
@@ -107,6 +105,14 @@ PHRASES: Final = (
 )
 PAGE_FOLDERS: Final = ("benchmarks", "docs", "examples", "peer", "src", "tests", "tools")
 PARAGRAPH_END: Final = re.compile(r"(?<=\n\n)|(?<=\|\n)|(?<=\n)(?=\* |- )")
+STRING_OR_COMMENT: Final = re.compile(
+    r'''"""[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*"""|"[^"\\\n]*(?:\\.[^"\\\n]*)*"'''
+    r"""|'''[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*'''|'[^'\\\n]*(?:\\.[^'\\\n]*)*'"""
+    r"|(?P<comment>#[^\n]*)",
+    re.DOTALL,
+)
+"""Strings match so that a ``#`` in one begins no comment; Python's own tokens take far longer."""
+
 MIN_TEXTS: Final = 10_000
 """Fewer texts than this mean that the test has stopped to find them."""
 
@@ -144,7 +150,7 @@ def test_a_phrase_matches_its_examples_only(phrase: Phrase) -> None:
 def texts_of_code(sources: list[Source]) -> Iterator[tuple[str, str]]:
     """Yield each string literal and each block of comments, on one line, with its place."""
     for source in sources:
-        for line, text in [*strings(source.tree), *comments(source.text)]:
+        for line, text in [*strings(source), *comments(source.text)]:
             yield f"{source.name}:{line}", " ".join(text.split())
 
 
@@ -163,10 +169,10 @@ def texts_of_pages(root: Path) -> Iterator[tuple[str, str]]:
             line += paragraph.count("\n")
 
 
-def strings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+def strings(source: Source) -> Iterator[tuple[int, str]]:
     """Yield the string literals, docstrings among them; a formatted value becomes ``{}``."""
     inside: set[ast.AST] = set()
-    for node in ast.walk(tree):
+    for node in source.nodes:
         if isinstance(node, ast.JoinedStr):
             inside.update(node.values)
             parts = [p.value if isinstance(p, ast.Constant) else "{}" for p in node.values]
@@ -178,15 +184,18 @@ def strings(tree: ast.Module) -> Iterator[tuple[int, str]]:
 def comments(text: str) -> Iterator[tuple[int, str]]:
     """Yield the comments; those on adjacent lines are one text."""
     block: list[str] = []
-    first = last = 0
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type != tokenize.COMMENT:
+    first = last = counted = 0
+    line = 1
+    for match in STRING_OR_COMMENT.finditer(text):
+        if match["comment"] is None:
             continue
-        if token.start[0] != last + 1:
+        line += text.count("\n", counted, match.start())
+        counted = match.start()
+        if line != last + 1:
             if block:
                 yield first, " ".join(block)
-            first, block = token.start[0], []
-        block.append(token.string.lstrip("#: "))
-        last = token.start[0]
+            first, block = line, []
+        block.append(match["comment"].lstrip("#: "))
+        last = line
     if block:
         yield first, " ".join(block)
