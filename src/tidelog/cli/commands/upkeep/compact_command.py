@@ -194,6 +194,8 @@ def _as_text(row: Mapping[str, Any], verb: str) -> str:
             return f"{text} {row['heldBy']}"
         # What is clean or cleanable lies before the active segment.
         size = row["sizeBytes"] - row["cleanBytes"] - row["cleanableBytes"]
+        if not size:
+            return f"{text} {row['heldBy']}, which is empty"
         return (
             f"{text} {row['heldBy']} ({format_bytes(size)}), which is never cleaned: an append"
             " begins the next one once segment.bytes or segment.ms is reached, and tidelog roll"

@@ -47,6 +47,7 @@ def test_a_cleaning_reaches_what_was_closed(cli: Cli) -> None:
     assert cli.on("compact", "t").code == 0
 
     assert cli.values() == [None]
+    assert "limited by the active segment, which is empty" in cli.on("compact", "t").out
     assert all(b"private" not in path.read_bytes() for path in cli.data.rglob("*.log"))
 
 
