@@ -6,6 +6,7 @@ closed reader nor an older one can move positions back. Kafka: ``GroupMetadataMa
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import Counter
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from tidelog.manager.known_positions import KnownPositions
 from tidelog.readonly.group_positions import (
     OFFSETS_TOPIC,
     Position,
+    group_removal,
     partition_of_group,
     position_records,
 )
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
     from tidelog.staging.commit import Transaction
     from tidelog.staging.group_step import GroupPartition, GroupStep
 
+
+_log = logging.getLogger(__name__)
 
 _THIS: Final = "the process that holds the directory"
 
@@ -200,6 +204,21 @@ class Groups(OfOneProcess):
                 at = None if now is None else now.offset
                 raise IllegalGeneration(group, step.topic, step.partition, began, at)
 
+    def end_members(self, groups: Iterable[str], now_ms: int) -> None:
+        """Take back the members of groups that no client has here, though the log says otherwise.
+
+        A broker has ended without them. The next one would take them up again, and they would
+        commit what they have read before the positions that are set now. The caller has checked
+        that these may be set, and keeps others from committing; errors as of appends.
+        """
+        for group in sorted(set(groups)):
+            known = self._known_of(group, topics := self._topics())
+            if known is not None and known.has_members(group):
+                number = partition_of_group(group, len(topics[OFFSETS_TOPIC].partitions))
+                home = self._partition_of(OFFSETS_TOPIC, number)
+                home.append_records([group_removal(group, now_ms)])
+                _log.info("members-ended group=%s", group)
+
     def records_of(self, keys: Iterable[GroupPartition]) -> dict[GroupPartition, int]:
         """Return the log offset of the record of each position, of those that are committed."""
         wanted = sorted(keys)
@@ -228,6 +247,7 @@ class Groups(OfOneProcess):
         with partition.listeners, partition.lock:
             # Within the lock: another commit between the check and the append would be undone.
             self.check(steps)
+            self.end_members([group], max(one.commit_time_ms for one in positions.values()))
             info = partition.append_records(records)
         partition.log.flush_records()
         first = info.last_offset + 1 - len(records)

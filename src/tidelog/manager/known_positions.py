@@ -10,7 +10,11 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import ref
 
-from tidelog.readonly.group_positions import Position, read_committed_position
+from tidelog.readonly.group_positions import (
+    Position,
+    read_committed_position,
+    read_membership,
+)
 from tidelog.records.known_records import known_records
 from tidelog.staging.group_step import CommittedAt
 
@@ -52,6 +56,8 @@ class KnownPositions:
         self.topic_id: Final = topic_id
         self._lock = Lock()
         self._groups: dict[str, dict[TopicPartition, Committed]] = {}
+        self._with_members: set[str] = set()
+        """The groups that have members among clients, as far as the log says."""
         self._read_to = 0
         self._log: ref[Log] | None = None
         self._cuts = 0
@@ -84,6 +90,7 @@ class KnownPositions:
 
     def _begin_again(self) -> None:
         self._groups, self._opened, self._undecided = {}, {}, {}
+        self._with_members = set()
         self._read_to = 0
 
     def _start(self, end: int, opened: dict[int, int]) -> int:
@@ -99,7 +106,11 @@ class KnownPositions:
 
     def _take(self, found: Iterable[_Found], directory: str) -> None:
         for columns, owners in found:
-            take_positions(self._groups, columns.select(owners < 0).records(), directory)
+            settled = columns.select(owners < 0)
+            take_positions(self._groups, settled.records(), directory)
+            for _, group in known_records(settled.records(), read_membership, directory):
+                note = self._with_members.add if group.has_members else self._with_members.discard
+                note(group.group)
             for producer_id in set(owners[owners >= 0].tolist()):
                 records = columns.select(owners == producer_id).records()
                 groups = self._undecided.setdefault(producer_id, {})
@@ -118,6 +129,11 @@ class KnownPositions:
                 group: {key: one.position for key, one in found.items()}
                 for group, found in self._groups.items()
             }
+
+    def has_members(self, group: str) -> bool:
+        """Return whether clients were members of a group when its last record was written."""
+        with self._lock:
+            return group in self._with_members
 
     def undecided(self, group: str) -> frozenset[TopicPartition]:
         """Return the partitions of which an open transaction has set a group's position."""

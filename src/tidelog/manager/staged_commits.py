@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from tidelog.staging.commit import Transaction
     from tidelog.staging.directory import CommitPoint, Key
     from tidelog.staging.finished import CommittedTransaction
-    from tidelog.staging.group_step import GroupPartition
+    from tidelog.staging.group_step import GroupPartition, GroupStep
     from tidelog.staging.journal import Journal, NewTopic
     from tidelog.staging.staged_run import StagedRun
 
@@ -468,9 +468,14 @@ class _Directory(ManagerPart):
         self.retention_ms = self._config().tidelog_staged_retention_ms
         self.now_ms = self._machine.clock.now_ms
         self.reached = commits.on_point
-        self.check_steps = commits.groups.check
         self.position_records = commits.groups.records_of
         self.written: Journal | None = None
+
+    def check_steps(self, steps: Sequence[GroupStep]) -> None:
+        groups = self._commits.groups
+        groups.check(steps)
+        # Before the commit point: what a power cut leaves of this alone does no harm.
+        groups.end_members((step.group for step in steps), self.now_ms())
 
     def placed(self, journal: Journal, size_bytes: int) -> None:
         if self._placing_bytes is None:

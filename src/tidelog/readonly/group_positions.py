@@ -61,6 +61,13 @@ class Committed(NamedTuple):
     position: Position | None
 
 
+class Membership(NamedTuple):
+    """A record of the topic: whether a group has members among clients."""
+
+    group: str
+    has_members: bool
+
+
 class Assigned(NamedTuple):
     """A record of the topic: the partitions that the members of a group have."""
 
@@ -122,8 +129,15 @@ def removal_records(
     group: str, keys: Iterable[TopicPartition], now_ms: int, *, is_whole: bool = False
 ) -> list[RecordFields]:
     """Return the records that take positions of a group back; ``is_whole``: and the group."""
-    taken = [position_key(group, key) for key in sorted(keys)]
-    return [(now_ms, key, None, ()) for key in (*taken, *([group_key(group)] * is_whole))]
+    taken: list[RecordFields] = [
+        (now_ms, position_key(group, key), None, ()) for key in sorted(keys)
+    ]
+    return [*taken, group_removal(group, now_ms)] if is_whole else taken
+
+
+def group_removal(group: str, now_ms: int) -> RecordFields:
+    """Return the record that takes a group back, with its members; its positions stay."""
+    return (now_ms, group_key(group), None, ())
 
 
 def group_key(group: str) -> bytes:
@@ -153,6 +167,17 @@ def read_committed_position(record: Record) -> Committed | None:
         None if topic_id == ZERO_ID else topic_id,
     )
     return Committed(*where, position)
+
+
+def read_membership(record: Record) -> Membership | None:
+    """Return what a record of the topic says of a group's members; None: another kind.
+
+    Raises InvalidRecord as ``read_committed_position``.
+    """
+    found = read_keyed("group", (GROUP_NUMBER,), record.key, record.value)
+    if found is None:
+        return None
+    return Membership(found.key["group"], found.value is not None and bool(found.value["members"]))
 
 
 def read_assigned(record: Record) -> Assigned | None:

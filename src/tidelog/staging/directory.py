@@ -51,9 +51,11 @@ class StagingDirectory(Protocol):
     def reached(self) -> Callable[[CommitPoint], None]:
         """Takes note of how far a commit is; tests cut the power here."""
 
-    @property
-    def check_steps(self) -> Callable[[Sequence[GroupStep]], None]:
-        """Raises IllegalGeneration or NonEmptyGroup unless groups may take these steps."""
+    def check_steps(self, steps: Sequence[GroupStep]) -> None:
+        """Raise IllegalGeneration or NonEmptyGroup unless groups may take these steps.
+
+        From here on no client that was a member of one before takes another.
+        """
 
     @property
     def position_records(

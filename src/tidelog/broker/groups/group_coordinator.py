@@ -13,7 +13,6 @@ from tidelog.broker.groups.classic_group import ClassicGroup, GroupState
 from tidelog.broker.groups.group_member import NO_MEMBER, GroupMember, Protocol
 from tidelog.broker.groups.group_records import (
     group_record,
-    group_tombstone,
     read_group,
     restore_group,
 )
@@ -25,7 +24,7 @@ from tidelog.env.event_loop import in_thread
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaError, NonEmptyGroup
 from tidelog.manager.group_home import home_of_group
-from tidelog.readonly.group_positions import OFFSETS_TOPIC
+from tidelog.readonly.group_positions import OFFSETS_TOPIC, group_removal
 from tidelog.records.known_records import known_records
 
 if TYPE_CHECKING:
@@ -181,7 +180,7 @@ class GroupCoordinator:
             del self.groups[group_id]
         self.emptied_ms.pop(group_id, None)
         now_ms = self._manager.machine.clock.now_ms()
-        home, records = home_of_group(self._manager, group_id), [group_tombstone(group_id, now_ms)]
+        home, records = home_of_group(self._manager, group_id), [group_removal(group_id, now_ms)]
         return self._appends.call(home, partial(home.append_records, records))
 
     # Requests of members

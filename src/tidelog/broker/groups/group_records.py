@@ -50,11 +50,6 @@ def group_record(group: ClassicGroup, now_ms: int) -> RecordFields:
     return (now_ms, group_key(group.group_id), value, ())
 
 
-def group_tombstone(group_id: str, now_ms: int) -> RecordFields:
-    """Return the record that takes a group back."""
-    return (now_ms, group_key(group_id), None, ())
-
-
 def read_group(record: Record) -> StoredGroup | None:
     """Return the group that a record holds; None for a record of another kind.
 

@@ -6,11 +6,22 @@ import errno
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.machinery.broker_home import BrokerHome, begun, commit, end, position, with_broker
+from tests.machinery.broker_home import (
+    DATA,
+    BrokerHome,
+    begun,
+    commit,
+    end,
+    position,
+    run,
+    with_broker,
+)
 from tests.unit.broker.groups.test_group_requests import commit_within, member_of
 
+import tidelog
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import CommitUnfinished, IllegalGeneration, NonEmptyGroup
+from tidelog.testing import CrashFileSystem, ManualClock
 
 if TYPE_CHECKING:
     from tidelog.embedded.transaction import Transaction
@@ -133,3 +144,32 @@ def test_clients_wait_for_a_commit_that_is_not_applied_yet() -> None:
         assert (out(home), await position(home)) == ([b"a"], 1)
 
     with_broker(test)
+
+
+@pytest.mark.parametrize("is_within", [True, False], ids=["within a transaction", "alone"])
+def test_members_of_before_a_restart_do_not_commit_after_a_reader(is_within: bool) -> None:
+    """A program has read the group while the broker was down, and they hold the same records."""
+    files, members = CrashFileSystem(), []
+
+    async def before() -> None:
+        async with BrokerHome(files) as home:
+            home.logs.create_topic("t")
+            home.logs.append("t", b"a")
+            members.append(await member_of(home))
+
+    async def after() -> None:
+        async with BrokerHome(files) as home:
+            assert await commit(home, 1, *members[0]) is ErrorCode.ILLEGAL_GENERATION
+            assert await position(home) == 1
+            member, generation = await member_of(home)
+            assert await commit(home, 2, member, generation) is ErrorCode.NONE
+
+    run(before())
+    with (
+        tidelog.open(DATA, files=files, clock=ManualClock()) as logs,
+        logs.reader("t", group="g") as reader,
+        logs.transaction() as txn,
+    ):
+        assert len(list(reader.read())) == 1
+        reader.commit(txn if is_within else None)
+    run(after())
