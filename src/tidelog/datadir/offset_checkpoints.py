@@ -13,6 +13,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.checkpoint_file import read_checkpoint, write_checkpoint
+from tidelog.datadir.catalogue import INTERNAL_SETTINGS
 from tidelog.env.files import is_gone
 from tidelog.errors import CorruptFile, InvalidArgument, InvalidTopic
 from tidelog.segment.filenames import check_topic_name, log_directory_name
@@ -134,7 +135,10 @@ class DirectoryCheckpoints:
 
     def write_high_watermarks(self, logs: Mapping[tuple[str, int], Log]) -> None:
         """Write down up to where readers of ``logs`` see."""
-        lines = {key: log.high_watermark for key, log in logs.items()}
+        # Those of groups first: else a record, and the position of a group after it, could come in
+        # between, and a mirror of what the file says would have the position without the record.
+        keys = sorted(logs, key=lambda key: key[0] not in INTERNAL_SETTINGS)
+        lines = {key: logs[key].high_watermark for key in keys}
         self._merge(HIGH_WATERMARK_FILE, logs, lines)
 
     def forget(self, keys: Collection[tuple[str, int]]) -> None:

@@ -157,6 +157,26 @@ def test_recovery_points_are_durable_before_high_watermarks() -> None:
     ]
 
 
+def test_no_position_of_a_group_is_written_without_the_records_before_it() -> None:
+    """A group reads a record after it is in its log, so its position is looked at before that."""
+    home = home_with("", "Z-0", "__consumer_offsets-0", "a-0")
+    looks: list[object] = []
+
+    class Moving(Offsets):
+        """A log that gets a record whenever any log is looked at."""
+
+        def __getattribute__(self, name: str) -> Any:
+            if name == "high_watermark":
+                looks.append(self)
+                return 5 + len(looks)
+            return super().__getattribute__(name)
+
+    logs: Any = {(name, 0): Moving(0, 0, 0) for name in ("Z", "__consumer_offsets", "a")}
+    checkpoints(home).write_high_watermarks(logs)
+
+    assert lines(home, WATERMARKS) == ["Z 0 7", "__consumer_offsets 0 6", "a 0 8"]
+
+
 def test_a_file_that_would_not_change_is_not_written() -> None:
     """Closing a directory in which nothing moved costs no fsync."""
     home = written(home_with("", "t-0"))
