@@ -7,7 +7,6 @@ system. Each partition is pinned at the version that its chain had when it was f
 from __future__ import annotations
 
 import errno
-import os
 from threading import RLock
 from typing import TYPE_CHECKING, Final
 from uuid import NAMESPACE_URL, uuid5
@@ -21,7 +20,7 @@ from tidelog.datadir.metadata_files import META_PROPERTIES_FILE, MetaProperties
 from tidelog.datadir.offset_checkpoints import HIGH_WATERMARK_FILE, LOG_START_OFFSET_FILE
 from tidelog.datadir.partition_directories import partition_of
 from tidelog.env.descriptors import DescriptorBudget
-from tidelog.env.files import FileStat
+from tidelog.env.files import FileStat, os_error
 from tidelog.env.read_only_file import FilesToRead
 from tidelog.errors import CorruptArchive
 from tidelog.log.topic_id import PARTITION_METADATA_FILE, pack_partition_metadata
@@ -109,7 +108,7 @@ class ArchiveFiles(FilesToRead):
         if mode != "r":
             self.refuse(path)
         if self._is_directory(path):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+            raise os_error(errno.EISDIR, path)
         return ArchiveFile(self._partitions.store, path, self._file(path), self._is_gone)
 
     def _is_gone(self, name: str) -> None:
@@ -171,7 +170,7 @@ class ArchiveFiles(FilesToRead):
         """Return a path below the root; FileNotFoundError for others."""
         given = path.rstrip("/")
         if given != self.root and not given.startswith(f"{self.root}/"):
-            raise _missing(path)
+            raise os_error(errno.ENOENT, path)
         return given[len(self.root) + 1 :]
 
     def _is_directory(self, path: str) -> bool:
@@ -183,7 +182,7 @@ class ArchiveFiles(FilesToRead):
         directory, _, name = self._below(path).rpartition("/")
         found = self._entries(directory, path).get(name)
         if found is None:
-            raise _missing(path)
+            raise os_error(errno.ENOENT, path)
         return found
 
     def _entries(self, directory: str, path: str) -> Mapping[str, Place | bytes]:
@@ -195,7 +194,7 @@ class ArchiveFiles(FilesToRead):
                 elif directory in self.partitions():
                     self._files[directory] = files_of(self.partitions()[directory])
                 else:
-                    raise _missing(path)
+                    raise os_error(errno.ENOENT, path)
             return self._files[directory]
 
     def _own_files(self) -> dict[str, Place | bytes]:
@@ -274,7 +273,3 @@ def files_of_segment(name: str, entry: Entry) -> dict[str, Place | bytes]:
             file = filename_prefix_from_offset(entry.end_offset) + SNAPSHOT_SUFFIX
             files[file] = Place(name, start, end)
     return files
-
-
-def _missing(path: str) -> FileNotFoundError:
-    return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import errno
-import os
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from tidelog.archive.archive_files import ArchiveFiles
 from tidelog.archive.archived_partitions import ArchivedPartitions
+from tidelog.env.files import os_error
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -69,7 +69,7 @@ class OpenArchives:
                 only = path[len(root) + 1 :].partition("/")[0] or None
                 views[root] = self._opened(archive, root, only)
                 return views[root]
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        raise os_error(errno.ENOENT, path)
 
     def _opened(
         self, archive: ArchivedPartitions, root: str, only: str | None = None

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import itertools
 import os
-from copy import copy
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, overload
 
 from tidelog.codec.compression import Codec
-from tidelog.codec.one_line import Told
 from tidelog.config.sources import from_keywords, from_mapping
-from tidelog.embedded.drawings import drawing
+from tidelog.embedded.drawings import DrawnLogs
 from tidelog.embedded.group_reader import GroupReader
 from tidelog.embedded.group_source import OwnLogs
 from tidelog.embedded.topic_reads import (
@@ -59,7 +57,6 @@ if TYPE_CHECKING:
     from tidelog.embedded.topic_reads import ConsumedRecord
     from tidelog.env.moments import Moment
     from tidelog.env.scheduler import ThreadScheduler
-    from tidelog.explain.pictures.notebook import LogDrawing
     from tidelog.log.log import Log
     from tidelog.log.reading.offset_lookup import TimestampedOffset
     from tidelog.log.reading.record_count import RecordCount
@@ -101,7 +98,7 @@ class Door(Protocol):
         """Let no more in, and end what they do; a second call does nothing."""
 
 
-class Logs(OfOneProcess, Told):
+class Logs(OfOneProcess, DrawnLogs):
     """The topics of one or several data directories, open for reading and writing.
 
     Any thread may use it. ``close``, or leaving the ``with``, flushes and closes everything. What
@@ -131,20 +128,6 @@ class Logs(OfOneProcess, Told):
     def _told(self) -> str:
         return self.manager.told()
 
-    def _repr_html_(self) -> str:
-        return drawing(self, self._look)()
-
-    def picture(self, topic: str, partition: int | None = None) -> LogDrawing:
-        """Return a drawing of a topic's logs, or of one, which a notebook shows.
-
-        It shows what the files hold: the high watermark is that of the last checkpoint. Errors as
-        ``ReadOnlyLogs.picture``.
-        """
-        from tidelog.explain.pictures.notebook import draw_logs  # noqa: PLC0415 - few draw
-
-        numbers = numbers_to_read(topic, self.manager.topic(topic).partitions, partition, None)
-        return draw_logs(self._look(), [TopicPartition(topic, number) for number in numbers])
-
     def _look(self) -> ReadOnlyDirectory:
         paths = self.manager.config.data_directories
         return open_directory_read_only(*paths, fs=self.manager.machine.fs, accept=None)
@@ -173,10 +156,6 @@ class Logs(OfOneProcess, Told):
     def topic(self, name: str) -> Topic:
         """Return one topic; raise UnknownTopicOrPartition where there is none."""
         return self._shown(self.manager.topic(name))
-
-    def _shown(self, topic: Topic) -> Topic:
-        """Return the topic as a notebook shows it, with its logs."""
-        return copy(topic).drawn_by(drawing(topic, self._look, topic.name))
 
     def config_of(self, topic: str) -> LogConfig:
         """Return the settings in force for a topic."""
@@ -508,8 +487,7 @@ class Logs(OfOneProcess, Told):
         2
         """
         if partition is None:
-            numbers = sorted(self.manager.topic(topic).partitions)
-            return {number: self.offsets(topic, number) for number in numbers}
+            return {number: self.offsets(topic, number) for number in self._chosen(topic, None)}
         return _offsets(self.partition(topic, partition).log)
 
     def offset_at(self, topic: str, partition: int, timestamp: Moment) -> TimestampedOffset | None:
@@ -555,11 +533,11 @@ class Logs(OfOneProcess, Told):
         a negative ``last``, and for an unknown word.
         """
         check_count(last)
-        level, there = Isolation.of(isolation), self.manager.topic(topic).partitions
-        fs, times = self.manager.machine.fs, TimeRange.of(since, until, self.manager.machine.clock)
+        level, fs = Isolation.of(isolation), self.manager.machine.fs
+        times = TimeRange.of(since, until, self.manager.machine.clock)
         logs = [
             (number, self.partition(topic, number).log)
-            for number in numbers_to_read(topic, there, partition, start_offset)
+            for number in self._chosen(topic, partition, start_offset)
         ]
         return itertools.chain.from_iterable(
             consumed_of(topic, number, log, start_offset, last, isolation=level, times=times, fs=fs)
@@ -654,11 +632,13 @@ class Logs(OfOneProcess, Told):
         A difference of offsets also counts markers, aborted records and what compaction dropped.
         Offsets need a partition where there are several; else InvalidArgument.
         """
-        there = self.manager.topic(topic).partitions
-        numbers = numbers_to_read(topic, there, partition, start_offset, end_offset)
+        numbers = self._chosen(topic, partition, start_offset, end_offset)
         logs = [self.partition(topic, number).log for number in numbers]
         fs = self.manager.machine.fs
         return total_count(count_records(log, start_offset, end_offset, fs) for log in logs)
+
+    def _chosen(self, topic: str, partition: int | None, *offsets: int | None) -> list[int]:
+        return numbers_to_read(topic, self.manager.topic(topic).partitions, partition, *offsets)
 
     # Closing
 

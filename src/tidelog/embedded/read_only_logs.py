@@ -6,12 +6,10 @@ Kafka has no such reader: its consumers need a broker.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Final, overload
 
-from tidelog.codec.one_line import Told
-from tidelog.embedded.drawings import drawing
+from tidelog.embedded.drawings import DrawnLogs, drawing
 from tidelog.embedded.topic_reads import (
     ReadOnlyTopicFollower,
     TimeRange,
@@ -37,7 +35,6 @@ if TYPE_CHECKING:
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
     from tidelog.env.moments import Moment
-    from tidelog.explain.pictures.notebook import LogDrawing
     from tidelog.log.reading.offset_lookup import TimestampedOffset
     from tidelog.log.reading.record_count import RecordCount
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
@@ -45,7 +42,7 @@ if TYPE_CHECKING:
     from tidelog.readonly.read_only_topic import ReadOnlyTopic
 
 
-class ReadOnlyLogs(Told):
+class ReadOnlyLogs(DrawnLogs):
     """The topics of one or several data directories, which are never changed or locked.
 
     Each call looks at the files as they are then, so it sees what a writer, tidelog or Kafka, has
@@ -81,20 +78,6 @@ class ReadOnlyLogs(Told):
     def _told(self) -> str:
         return ", ".join(map(repr, self.paths))
 
-    def _repr_html_(self) -> str:
-        return drawing(self, self._look)()
-
-    def picture(self, topic: str, partition: int | None = None) -> LogDrawing:
-        """Return a drawing of a topic's logs, or of one, which a notebook shows.
-
-        Batches, transactions and leader epochs are drawn of one log of up to 8 MiB, else segments
-        and offsets only. Raises UnknownTopicOrPartition, OffsetOutOfRange.
-        """
-        from tidelog.explain.pictures.notebook import draw_logs  # noqa: PLC0415 - few draw
-
-        numbers = self._chosen(topic, partition)
-        return draw_logs(self._look(), [TopicPartition(topic, number) for number in numbers])
-
     def topics(self) -> Mapping[str, ReadOnlyTopic]:
         """Return every topic by name, with the partitions that are here, id and known settings."""
         topics = self._look().topics
@@ -103,10 +86,6 @@ class ReadOnlyLogs(Told):
     def topic(self, name: str) -> ReadOnlyTopic:
         """Return one topic."""
         return self._shown(self._look().topic(name))
-
-    def _shown(self, topic: ReadOnlyTopic) -> ReadOnlyTopic:
-        """Return the topic as a notebook shows it, with its logs."""
-        return copy(topic).drawn_by(drawing(topic, self._look, topic.name))
 
     def open(self, topic: str, partition: int) -> ReadOnlyLog:
         """Open one log as it is now, for batches and for what is not offered here."""

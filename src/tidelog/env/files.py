@@ -217,10 +217,15 @@ def is_gone(fs: FileSystem, path: str) -> bool:
         return False
 
 
+def os_error(code: int, path: str) -> OSError:
+    """Return the error that the operating system has for ``code``."""
+    return OSError(code, os.strerror(code), path)
+
+
 def check_regular(path: str, mode: int) -> None:
     """Raise an OSError of ``WRONG_KIND`` unless ``mode``, as from ``stat``, is a regular file's."""
     if stat.S_ISDIR(mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        raise os_error(errno.EISDIR, path)
     if not stat.S_ISREG(mode):
         raise OSError(errno.EOPNOTSUPP, "Not a regular file", path)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from threading import RLock
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
-from tidelog.env.files import FileStat, WholeFiles
+from tidelog.env.files import FileStat, WholeFiles, os_error
 from tidelog.errors import DirectoryLocked
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class OverlayFile:
         try:
             data = bytearray(max(min(size, self.size() - position), 0))
         except MemoryError:  # a write keeps in memory what follows it
-            raise _error(errno.ENOMEM, self.path) from None
+            raise os_error(errno.ENOMEM, self.path) from None
         self.pread_into(data, position)
         return bytes(data)
 
@@ -167,7 +167,7 @@ class OverlayFile:
 
     def _check(self, *, changes: bool = False) -> None:
         if self.holders <= 0 or (changes and not self._is_writable):
-            raise _error(errno.EBADF, self.path)
+            raise os_error(errno.EBADF, self.path)
 
 
 class OverlayLock:
@@ -215,9 +215,9 @@ class OverlayFiles(WholeFiles):
         with self._lock:
             node = self._find(path)
             if node is not None and mode == "x":
-                raise _error(errno.EEXIST, path)
+                raise os_error(errno.EEXIST, path)
             if node is not None and node.is_directory:
-                raise _error(errno.EISDIR, path)
+                raise os_error(errno.EISDIR, path)
             if node is None:
                 node = self._make(path, must_exist=mode in {"r", "r+"})
             below = None
@@ -232,7 +232,7 @@ class OverlayFiles(WholeFiles):
             node, replaced = self._existing(source), self._find(target)
             self._check_parent(target)
             if replaced is not None and replaced.is_directory and self.list(target):
-                raise _error(errno.ENOTEMPTY, target)
+                raise os_error(errno.ENOTEMPTY, target)
             self._move(source, target, node)
 
     def link(self, source: str, target: str) -> None:
@@ -240,7 +240,7 @@ class OverlayFiles(WholeFiles):
         with self._lock:
             node = self._existing(source)
             if self._find(target) is not None:
-                raise _error(errno.EEXIST, target)
+                raise os_error(errno.EEXIST, target)
             self._check_parent(target)
             self._nodes[source] = self._nodes[target] = node
 
@@ -248,14 +248,14 @@ class OverlayFiles(WholeFiles):
         """Delete a file."""
         with self._lock:
             if self._existing(path).is_directory and not self.is_link(path):
-                raise _error(errno.EISDIR, path)
+                raise os_error(errno.EISDIR, path)
             self._nodes[path] = None
 
     def delete_directory(self, path: str) -> None:
         """Delete an empty directory."""
         with self._lock:
             if self.list(path):
-                raise _error(errno.ENOTEMPTY, path)
+                raise os_error(errno.ENOTEMPTY, path)
             self._nodes[path] = None
 
     def list(self, path: str) -> list[str]:
@@ -263,7 +263,7 @@ class OverlayFiles(WholeFiles):
         with self._lock:
             node = self._existing(path)
             if not node.is_directory:
-                raise _error(errno.ENOTDIR, path)
+                raise os_error(errno.ENOTDIR, path)
             names = set(self._below.list(node.below_path)) if node.below_path is not None else set()
             for changed, entry in self._nodes.items():
                 if os.path.dirname(changed) == path:
@@ -278,7 +278,7 @@ class OverlayFiles(WholeFiles):
             if node is not None and node.is_directory:
                 return
             if node is not None:
-                raise _error(errno.EEXIST, path)
+                raise os_error(errno.EEXIST, path)
             parent = os.path.dirname(path)
             self.make_directory(parent)
             self._nodes[path] = _Node(self._find_time(parent), is_directory=True)
@@ -376,12 +376,12 @@ class OverlayFiles(WholeFiles):
     def _existing(self, path: str) -> _Node:
         node = self._find(path)
         if node is None:
-            raise _error(errno.ENOENT, path)
+            raise os_error(errno.ENOENT, path)
         return node
 
     def _make(self, path: str, *, must_exist: bool) -> _Node:
         if must_exist:
-            raise _error(errno.ENOENT, path)
+            raise os_error(errno.ENOENT, path)
         self._check_parent(path)
         return _Node(self._find_time(os.path.dirname(path)), is_written=True)
 
@@ -392,7 +392,7 @@ class OverlayFiles(WholeFiles):
     def _check_parent(self, path: str) -> None:
         parent = os.path.dirname(path)
         if not self._existing(parent).is_directory:
-            raise _error(errno.ENOTDIR, parent)
+            raise os_error(errno.ENOTDIR, parent)
 
     def _move(self, source: str, target: str, node: _Node) -> None:
         if node.is_directory:
@@ -428,7 +428,3 @@ class OverlayFiles(WholeFiles):
         with closing(self.open(path)) as here, closing(self._below.open(path)) as below:
             for at in range(0, size, _COMPARED_BYTES):
                 yield here.pread(_COMPARED_BYTES, at), below.pread(_COMPARED_BYTES, at)
-
-
-def _error(code: int, path: str) -> OSError:
-    return OSError(code, os.strerror(code), path)

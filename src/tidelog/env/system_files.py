@@ -17,7 +17,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from tidelog.env.descriptors import PROCESS_DESCRIPTORS
-from tidelog.env.files import FileStat, NativeReads, WholeFiles, check_regular
+from tidelog.env.files import FileStat, NativeReads, WholeFiles, check_regular, os_error
 from tidelog.env.forks import call_after_fork, close_inherited
 from tidelog.env.locks import HAVE_LOCKS, ProcessLock, keep_if_locked
 from tidelog.errors import ForkedProcess, UnsupportedPlatform
@@ -151,7 +151,7 @@ class SystemFile:
             if count == len(left):
                 return
             if count == 0:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path)
+                raise os_error(errno.ENOSPC, self.path)
             left, position = left[count:], position + count
 
     def truncate(self, size: int) -> None:
@@ -191,7 +191,7 @@ class SystemFile:
         try:
             data = os.pread(descriptor, size, position)
         except MemoryError:  # a damaged batch may claim to be as large as its file
-            raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM), self.path) from None
+            raise os_error(errno.ENOMEM, self.path) from None
         except OSError:
             self._check_open()
             raise

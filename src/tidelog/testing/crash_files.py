@@ -13,7 +13,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Final
 
 from tidelog.env.descriptors import NO_DESCRIPTORS, DescriptorBudget
-from tidelog.env.files import FileStat
+from tidelog.env.files import FileStat, os_error
 from tidelog.errors import DirectoryLocked
 from tidelog.testing.disk import DirectoryNode, Disk, FileNode, Kept, Node
 from tidelog.testing.faults import Faults, Operation
@@ -27,11 +27,6 @@ if TYPE_CHECKING:
     from tidelog.env.files import FileLock, OpenFile, OpenMode
 
 _UNLIMITED: Final = 2**60
-
-
-def os_error(code: int, path: str) -> OSError:
-    """Return the error that the operating system has for ``code``."""
-    return OSError(code, os.strerror(code), path)
 
 
 class CrashLock:

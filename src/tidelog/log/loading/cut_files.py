@@ -16,6 +16,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 from tidelog.codec.layout import Layout, Wire
+from tidelog.codec.shown_rows import camel_case
 from tidelog.codec.uuid_text import format_uuid
 from tidelog.errors import CorruptFile, KafkaStorageError
 from tidelog.records.batch import INT32_MAX
@@ -110,7 +111,7 @@ class CutDescription(NamedTuple):
 
     def pack(self) -> bytes:
         """Return the bytes that follow those that are kept."""
-        text = json.dumps({_json_name(name): value for name, value in self._asdict().items()})
+        text = json.dumps({camel_case(name): value for name, value in self._asdict().items()})
         data = text.encode()
         return data + CUT_FILE_END.pack(CutFileEnd(len(data), VERSION, _MAGIC))
 
@@ -166,20 +167,15 @@ def is_newer(fs: FileSystem, path: str) -> bool:
     return False
 
 
-def _json_name(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.title() for word in rest)
-
-
 def _described(content: object) -> CutDescription:
     if not isinstance(content, dict):
         raise TypeError("it is not an object")
     values: dict[str, Any] = {
-        name: content.get(_json_name(name)) for name in CutDescription._fields
+        name: content.get(camel_case(name)) for name in CutDescription._fields
     }
     for name, value in values.items():
         is_text = name in {"topic", "topic_id", "file", "reason"}
         is_absent = value is None and name == "topic_id"
         if not is_absent and type(value) is not (str if is_text else int):
-            raise TypeError(f"{_json_name(name)} is {value!r}")
+            raise TypeError(f"{camel_case(name)} is {value!r}")
     return CutDescription(**values)
