@@ -10,7 +10,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.14 p
 	>/dev/null 2>&1 && echo $$p && break; done)
 
 # A worker more than a small machine has cores: one of them often waits, for Java above all. A file
-# stays on one worker, so Spark starts once a file.
+# stays on one worker, and in `make test` all files on Spark do, so Spark starts once.
 PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 3
 # Some environments forbid it, and then each test that starts a program compiles the whole package.
@@ -75,7 +75,7 @@ test: lint ## lint and the tests that need neither Kafka nor patience; what .ci/
 test-all: lint peer $(VENV)/flights/.downloaded .venvs/pages/.installed .venvs/moto/.installed .venvs/azurite/.installed .venvs/kafkajs/.installed ## every test, also against Kafka; resumes where it was stopped; SCALE=10: a night
 	@$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder --resume .test-all tests
 	@NUMBA_BOUNDSCHECK=1 $(PYTEST) -q tests/unit/kernels
-	@PYTHONPATH=$(CURDIR)/.venvs/pages TIDELOG_ALL_BLOCKS=1 $(PYTEST) -q -n 2 tests/docs/test_pages.py -k "analyst or recipes"
+	@PYTHONPATH=$(CURDIR)/.venvs/pages TIDELOG_ALL_BLOCKS=1 $(PYTEST) -q -n 2 tests/docs/test_pages.py tests/docs/test_spark_pages.py -k "analyst or recipes"
 	@PYTHONPATH=$(CURDIR)/.venvs/pages $(PYTEST) -q -n 2 tests/golden/test_table_tools.py tests/unit/arrow/writing
 
 .venvs/moto/.installed: tests/conformance/store/requirements.txt

@@ -1,7 +1,8 @@
 """What tests of several kinds share.
 
-One Spark session per process, as it takes seconds to start; the count of what a test enumerates; a
-long run that continues where an earlier one was stopped.
+One Spark session for all tests of a worker, as it takes seconds to start, and one for a short run
+of several workers; the count of what a test enumerates; a long run that continues where an earlier
+one was stopped.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from pyspark.sql import SparkSession
+    from xdist.remote import Producer
+    from xdist.scheduler import Scheduling
 
 
 def pytest_collection_finish() -> None:
@@ -265,6 +268,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     slow_files = {item.path for item in items if item.get_closest_marker("slow")}
     on_spark = {item.path for item in items if item.get_closest_marker("spark")}
     items.sort(key=lambda item: (item.path not in slow_files, item.path not in on_spark))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling | None:
+    """Start one Spark session in a run of minutes; in one of hours each worker has its own."""
+    if config.getoption("dist") != "loadfile" or config.getoption("--resume"):
+        return None
+    from tests.machinery.sharing_workers import SharingWorkers
+
+    return SharingWorkers(config, log)
 
 
 @pytest.hookimpl(trylast=True)
