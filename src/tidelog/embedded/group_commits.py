@@ -18,6 +18,7 @@ from tidelog.readonly.read_only_directory import open_directory_read_only
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
+    from uuid import UUID
 
     from tidelog.segment.filenames import TopicPartition
 
@@ -27,12 +28,14 @@ def commit_positions(
     group: str,
     offsets: Mapping[TopicPartition, int],
     *,
+    topic_ids: Mapping[str, UUID] | None = None,
     timeout_ms: int = DEFAULT_TIMEOUT_MS,
 ) -> None:
     """Commit the next offsets that a group reads, wherever it is; durable when this returns.
 
-    ``__consumer_offsets`` is created if it does not exist. ``timeout_ms``: see
-    ``commit_when_possible``, whose errors this has.
+    ``topic_ids`` are those of the topics whose records were read, as far as they are known: of one
+    that was created again since, the offset does not count. ``__consumer_offsets`` is created if it
+    does not exist. ``timeout_ms``: see ``commit_when_possible``, whose errors this has.
 
     Raises:
         InvalidArgument: the name of the group is not valid, or there is no such directory.
@@ -42,11 +45,11 @@ def commit_positions(
     check_group(group)
     machine = brief_machine(SYSTEM_FILES, SYSTEM_CLOCK)
     directory = BusyDirectory(os.path.abspath(path), machine=machine, timeout_ms=timeout_ms)
-    topic_ids = {key.topic: directory.topic(key.topic).topic_id for key in offsets}
+    ids = {key.topic: directory.topic(key.topic).topic_id for key in offsets}
+    ids |= topic_ids or {}
     now_ms = machine.clock.now_ms()
     positions = {
-        key: Position(offset, -1, "", now_ms, topic_ids[key.topic])
-        for key, offset in offsets.items()
+        key: Position(offset, -1, "", now_ms, ids[key.topic]) for key, offset in offsets.items()
     }
     with directory.transaction(None, codec=Codec.NONE) as txn:
         txn.add_positions(group, positions, before=None)

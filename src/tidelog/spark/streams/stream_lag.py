@@ -7,14 +7,18 @@ Spark: ``KafkaMicroBatchStream.metrics``.
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from tidelog.codec.uuid_text import parse_uuid
+from tidelog.errors import InvalidArgument
 from tidelog.manager.metrics.metric import Metric
 from tidelog.spark.read.stream_offsets import StreamOffset
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from uuid import UUID
 
     from tidelog.segment.filenames import TopicPartition
 
@@ -30,7 +34,8 @@ class StreamProgress:
 
     ``ends`` are the next offsets to read of the partitions of all its sources, ``behind`` how many
     offsets lie from there to the latest one, as of when the batch was planned. ``rows`` is the
-    number of records of the batch, ``duration_ms`` how long it took.
+    number of records of the batch, ``duration_ms`` how long it took. ``topic_ids`` are those of the
+    topics that it read.
     """
 
     query_id: str
@@ -40,21 +45,26 @@ class StreamProgress:
     duration_ms: int
     ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     behind: Mapping[TopicPartition, int] = field(default_factory=dict)
+    topic_ids: Mapping[str, UUID] = field(default_factory=dict)
 
     @classmethod
     def of(cls, progress: Mapping[str, Any]) -> StreamProgress | None:
         """Return what a progress, as Spark's JSON has it, says; None without topics' offsets."""
         ends: dict[TopicPartition, int] = {}
         behind: dict[TopicPartition, int] = {}
+        ids: dict[str, UUID] = {}
         rows = 0
         for source in progress["sources"]:
             is_of_kafka = str(source.get("description")).startswith(_OF_KAFKA)
-            end = None if is_of_kafka else topic_offsets(source["endOffset"])
-            if end is None:
+            found = None if is_of_kafka else _read_offset(source["endOffset"])
+            if found is None:
                 continue
-            latest = topic_offsets(source.get("latestOffset")) or {}
+            end, latest = found.offsets, topic_offsets(source.get("latestOffset")) or {}
             rows += int(source["numInputRows"])
             ends |= end
+            for name, text in found.topic_ids.items():
+                with suppress(InvalidArgument):  # another source's words
+                    ids[name] = parse_uuid(text)
             behind |= {key: max(latest.get(key, offset) - offset, 0) for key, offset in end.items()}
         if not ends:
             return None
@@ -67,6 +77,7 @@ class StreamProgress:
             int(progress.get("batchDuration") or 0),
             ends,
             behind,
+            ids,
         )
 
     @property
@@ -100,13 +111,19 @@ class StreamProgress:
 
 def topic_offsets(text: object) -> Mapping[TopicPartition, int] | None:
     """Return the offsets in the form of Spark's Kafka source; None for any other source's."""
+    found = _read_offset(text)
+    return None if found is None else found.offsets
+
+
+def _read_offset(text: object) -> StreamOffset | None:
     try:
         value = json.loads(text) if isinstance(text, str) else text
     except ValueError:
         return None
     if not isinstance(value, dict) or not all(map(_is_topic, value.values())):
         return None
-    return StreamOffset.from_json(value).offsets or None
+    found = StreamOffset.from_json(value)
+    return found if found.offsets else None
 
 
 def _is_topic(partitions: object) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
@@ -112,7 +112,7 @@ class StreamMonitor(StreamingQueryListener):
         self._write_metrics()
         group = self._groups.get(found.query)
         if group is not None and self._committed.get(group) != found.ends:
-            self._commit(group, found.ends)
+            self._commit(group, found)
 
     def _write_metrics(self) -> None:
         if self._metrics_file is None:
@@ -127,16 +127,17 @@ class StreamMonitor(StreamingQueryListener):
             with suppress(OSError):
                 SYSTEM_FILES.delete(temporary)
 
-    def _commit(self, group: str, ends: Mapping[TopicPartition, int]) -> None:
+    def _commit(self, group: str, found: StreamProgress) -> None:
         """Commit positions; if that fails, those of the next batch are newer."""
+        how: Any = {"topic_ids": found.topic_ids, "timeout_ms": self._commit_timeout_ms}
         try:
             path = directory_of_group(self._paths, group)
-            commit_positions(path, group, ends, timeout_ms=self._commit_timeout_ms)
+            commit_positions(path, group, found.ends, **how)
         except (TidelogError, OSError) as error:
             text = "positions-not-committed directory=%s group=%s reason=%s"
             _log.warning(text, self._name, group, error)
         else:
-            self._committed[group] = ends
+            self._committed[group] = found.ends
 
 
 def watch_streams(

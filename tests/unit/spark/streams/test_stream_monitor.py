@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import tidelog
+from tidelog.codec.uuid_text import format_uuid
 from tidelog.errors import InvalidArgument
 from tidelog.manager.metrics.metric import parse_prometheus
 from tidelog.segment.filenames import TopicPartition
@@ -25,11 +26,15 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 def progress(
-    ends: dict[str, int], latest: dict[str, int], name: str | None = "copy", **others: Any
+    ends: dict[str, int],
+    latest: dict[str, int],
+    name: str | None = "copy",
+    topic_id: str = "unknown",
+    **others: Any,
 ) -> dict[str, Any]:
     """Return a progress as Spark's JSON has it, with a source of another kind beside ours."""
     source = {
-        "endOffset": json.dumps({"t": ends, "t#start": {"0": 0}, "t#q83vEjRWeJCrze8SNFZ4kA": {}}),
+        "endOffset": json.dumps({"t": ends, "t#start": {"0": 0}, f"t#{topic_id}": {}}),
         "latestOffset": json.dumps({"t": latest}),
         "numInputRows": 7,
     }
@@ -127,6 +132,20 @@ def test_positions_are_committed_to_the_group_of_the_stream(data: str) -> None:
     assert positions.keys() == {"copies"}
     assert {key: one.offset for key, one in positions["copies"].items()} == {T0: 7, T1: 9}
     assert {one.topic_id for one in positions["copies"].values()} == {topic_id}
+
+
+def test_positions_in_a_topic_that_was_created_again_since_do_not_count(data: str) -> None:
+    """They are those of other records: who begins there would pass over the new ones."""
+    monitor = StreamMonitor(data, groups={"copy": "copies"})
+    with tidelog.open(data) as logs:
+        topic_id = format_uuid(logs.topics()["t"].topic_id)
+        logs.delete_topic("t")
+        logs.create_topic("t", 2)
+
+    monitor.progressed(found({"0": 5, "1": 9}, {"0": 5, "1": 9}, topic_id=topic_id))
+
+    with tidelog.open(data) as logs, logs.reader("t", group="copies") as reader:
+        assert reader.committed == {}
 
 
 def test_a_commit_that_fails_is_logged_and_made_by_the_next_batch(
