@@ -131,9 +131,15 @@ class Groups(OfOneProcess):
 
         Who begins where the group is now may process records that the transaction has processed.
         """
+        return self._undecided(group) | self.unapplied(group)
+
+    def unapplied(self, group: str) -> frozenset[TopicPartition]:
+        """Return the partitions of which a commit is about to set a group's position for certain.
+
+        It is under way, or it is committed and not applied yet.
+        """
         found = self._unapplied()
-        unapplied = {TopicPartition(topic, one) for name, topic, one in found if name == group}
-        return self._undecided(group) | unapplied
+        return frozenset(TopicPartition(topic, one) for name, topic, one in found if name == group)
 
     def _undecided(self, group: str) -> frozenset[TopicPartition]:
         with self._lock:

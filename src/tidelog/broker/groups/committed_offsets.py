@@ -181,6 +181,9 @@ class CommittedOffsets:
             # Before the positions: of a transaction that ends in between, on another thread, they
             # would be those before it, and none would be undecided.
             unstable = self._groups.undecided(group) if stable else frozenset()
+            if not stable and self._groups.unapplied(group):
+                # A word that every client knows: the positions of now are those before the commit.
+                raise Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             found = {key: one.position for key, one in self._groups.committed(group).items()}
         except KafkaError as error:
             return {"groupId": group, "errorCode": int(code_for_client(error)), "topics": []}

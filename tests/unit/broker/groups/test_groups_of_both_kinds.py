@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.machinery.broker_home import (
     DATA,
     BrokerHome,
     begun,
+    code,
     commit,
     end,
     position,
@@ -137,6 +138,9 @@ def test_clients_wait_for_a_commit_that_is_not_applied_yet() -> None:
             txn.commit()
 
         assert await position(home) is ErrorCode.UNSTABLE_OFFSET_COMMIT
+        wanted: dict[str, Any] = {"groupId": "g", "topics": None}
+        answer = await home.ask("OffsetFetch", 7, **wanted, requireStable=False)
+        assert code(answer) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         with home.logs.reader("t", group="g") as reader:
             assert list(reader.read()) == []
         home.files.mend()
