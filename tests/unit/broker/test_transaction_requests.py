@@ -174,6 +174,28 @@ def test_the_producer_before_is_fenced() -> None:
     with_broker(test)
 
 
+def test_only_the_producer_that_has_asked_gets_its_epoch_again() -> None:
+    """One that another instance has fenced would write and commit in that one's transactions."""
+
+    async def test(home: BrokerHome) -> None:
+        async def again(producer: tuple[int, int]) -> Any:
+            known = {"producerId": producer[0], "producerEpoch": producer[1]}
+            how = {"transactionalId": "x", "transactionTimeoutMs": 60_000, **known}
+            return await home.ask("InitProducerId", 4, **how)
+
+        first = await begun(home)
+        second = await again(first)
+        assert code(second) is ErrorCode.NONE
+        assert await again(first) == second  # its answer was lost
+
+        other = await begun(home)
+        for fenced in (first, (first[0], second["producerEpoch"])):
+            assert code(await again(fenced)) is ErrorCode.PRODUCER_FENCED
+        assert await add(home, other) is ErrorCode.NONE
+
+    with_broker(test)
+
+
 def test_a_repeated_end_succeeds_and_another_end_does_not() -> None:
     """The answer to the first may have been lost."""
 

@@ -230,6 +230,9 @@ class TransactionCoordinator:
                 if known.state is State.ONGOING:
                     known = await self._abort_for_next(known)
                 new = await self._next_of(known, timeout_ms)
+                if producer_id == NO_PRODUCER_ID:
+                    # Another instance: the one before, which it fences, must not get its epoch.
+                    new.previous_id, new.previous_epoch = NO_PRODUCER_ID, NO_EPOCH
             await self._write_durably(new)
             return new.producer_id, new.epoch
 
