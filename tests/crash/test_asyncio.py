@@ -20,8 +20,8 @@ from tidelog.embedded.async_logs import AsyncGroupReader
 from tidelog.env.event_loop import (
     CHUNK_BYTES,
     CHUNK_ITEMS,
+    CallbackThreads,
     LoopBell,
-    ToldThreads,
     in_chunks,
     in_thread,
 )
@@ -573,26 +573,29 @@ def test_records_given_to_a_task_may_be_in_one_buffer(tmp_path: Path) -> None:
     run(main())
 
 
-def test_the_loop_is_told_how_each_call_on_a_thread_ends() -> None:
+def test_the_loop_is_notified_how_each_call_on_a_thread_ends() -> None:
     """Calls run at the same time, and those that come after the threads were closed never."""
 
     async def test() -> None:
-        threads, told = ToldThreads(2, "test"), asyncio.Queue[tuple[str, BaseException | None]]()
+        threads, ends = (
+            CallbackThreads(2, "test"),
+            asyncio.Queue[tuple[str, BaseException | None]](),
+        )
         both = threading.Barrier(2, timeout=10)
 
         def fail() -> None:
             raise KafkaStorageError("the disk failed")
 
         def call(name: str, function: Callable[[], object]) -> None:
-            threads.call(function, lambda error: told.put_nowait((name, error)))
+            threads.call(function, lambda error: ends.put_nowait((name, error)))
 
         call("first", both.wait)
         call("second", both.wait)
-        assert {await told.get(), await told.get()} == {("first", None), ("second", None)}
+        assert {await ends.get(), await ends.get()} == {("first", None), ("second", None)}
         call("failed", fail)
-        assert isinstance((await told.get())[1], KafkaStorageError)
+        assert isinstance((await ends.get())[1], KafkaStorageError)
         threads.close()
         call("late", both.wait)
-        assert isinstance((await told.get())[1], asyncio.CancelledError)
+        assert isinstance((await ends.get())[1], asyncio.CancelledError)
 
     run(test())

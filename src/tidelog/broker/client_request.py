@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tidelog.codec.protocol.apis import Api
     from tidelog.error_codes import ErrorCode
 
-    _Told = Callable[[dict[str, Any], BaseException | None], None]
+    _Done = Callable[[dict[str, Any], BaseException | None], None]
 
 
 class Address(NamedTuple):
@@ -48,17 +48,16 @@ class Request(NamedTuple):
 class Later:
     """An answer that is still to come, while the next requests of the connection are taken.
 
-    Nobody reads the request any more. Whoever has made this calls ``give`` or ``fail``, on the
-    event loop; the first call counts. There is no task: it would take turns of the loop between
-    what is waited for and the answer. A handler that returns a coroutine instead has the connection
-    wait for it.
+    Nobody reads the request any more. Its maker calls ``give`` or ``fail``, on the event loop; the
+    first call counts. There is no task: it would take turns of the loop between what is waited for
+    and the answer. A handler that returns a coroutine instead has the connection wait for it.
     """
 
-    __slots__ = ("_end", "_told")
+    __slots__ = ("_done", "_end")
 
     def __init__(self) -> None:
         self._end: tuple[dict[str, Any], BaseException | None] | None = None
-        self._told: _Told | None = None
+        self._done: _Done | None = None
 
     def give(self, values: dict[str, Any]) -> None:
         """Answer."""
@@ -71,14 +70,16 @@ class Later:
     def _settle(self, values: dict[str, Any], error: BaseException | None) -> None:
         if self._end is None:
             self._end = values, error
-            if self._told is not None:
-                self._told(values, error)
+            done, self._done = self._done, None  # which may hold this
+            if done is not None:
+                done(values, error)
 
-    def tell(self, told: _Told) -> None:
-        """Call ``told`` once there is an answer, with its fields, or with an error."""
-        self._told = told
-        if self._end is not None:
-            told(*self._end)
+    def notify(self, done: _Done) -> None:
+        """Call ``done`` once there is an answer, with its fields, or with an error."""
+        if self._end is None:
+            self._done = done
+        else:
+            done(*self._end)
 
     def __await__(self) -> Generator[Any, None, dict[str, Any]]:
         """Return the answer, in a task."""
@@ -92,7 +93,7 @@ class Later:
             else:
                 future.set_exception(error)
 
-        self.tell(settle)
+        self.notify(settle)
         return future.__await__()
 
 

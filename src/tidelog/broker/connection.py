@@ -277,7 +277,7 @@ class Connection(asyncio.BufferedProtocol):
             if isinstance(answer, PendingLater):
                 self._drop_large_buffer()
                 free = self._room.answering(self, more_bytes) if more_bytes else None
-                answer.tell(partial(self._answered, slot, free))
+                answer.notify(partial(self._answered, slot, free))
                 return
             if isinstance(frame, memoryview):
                 self._detach_buffer()

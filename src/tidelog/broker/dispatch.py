@@ -68,8 +68,8 @@ class PendingLater(Pending):
         super().__init__(header, later)
         self._later = later
 
-    def tell(self, told: Callable[[list[Any], BaseException | None], None]) -> None:
-        """Call ``told`` with the parts of the response once they are known, or with an error."""
+    def notify(self, done: Callable[[list[Any], BaseException | None], None]) -> None:
+        """Call ``done`` with the parts of the response once they are known, or with an error."""
 
         def settle(values: dict[str, Any], error: BaseException | None) -> None:
             try:
@@ -78,9 +78,9 @@ class PendingLater(Pending):
                 parts = [] if error is not None else self._response(values)
             except TidelogError as caught:
                 parts, error = [], caught
-            told(parts, error)
+            done(parts, error)
 
-        self._later.tell(settle)
+        self._later.notify(settle)
 
 
 class PendingOnThread(Pending):

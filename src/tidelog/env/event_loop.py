@@ -65,11 +65,11 @@ class OwnThreads(ThreadPoolExecutor):
     """
 
 
-class ToldThreads:
-    """Threads that make calls for the event loop, which is told of their ends; up to ``most``.
+class CallbackThreads:
+    """Threads that make calls for the event loop, which is notified when one ends.
 
-    Cheaper than an executor, which completes a future for each call, too. The threads end with the
-    process, and with ``close``.
+    Cheaper than an executor, which completes a future for each call, too. There are up to
+    ``most`` threads, which end with the process, and with ``close``.
     """
 
     def __init__(self, most: int, name: str) -> None:

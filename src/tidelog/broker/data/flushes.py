@@ -9,8 +9,9 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from tidelog.broker.client_request import Later
 from tidelog.config.serve_config import FlushPolicy
-from tidelog.env.event_loop import ToldThreads
+from tidelog.env.event_loop import CallbackThreads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +32,7 @@ class Flushes:
 
     def __init__(self, policy: FlushPolicy) -> None:
         self.policy: Final = policy
-        self._threads: Final = ToldThreads(_THREADS, "flush")
+        self._threads: Final = CallbackThreads(_THREADS, "flush")
         self._running: dict[Partition, _LogFlushes] = {}
 
     def begin(self, partition: Partition, ended: _Ended) -> None:
@@ -48,18 +49,16 @@ class Flushes:
 
     async def wait(self, partition: Partition) -> None:
         """Wait until all records of now are durable; raise KafkaStorageError."""
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        later = Later()
 
-        def settle(error: BaseException | None) -> None:
-            if future.done():  # its task was cancelled
-                return
+        def ended(error: BaseException | None) -> None:
             if error is None:
-                future.set_result(None)
+                later.give({})
             else:
-                future.set_exception(error)
+                later.fail(error)
 
-        self.begin(partition, settle)
-        await future
+        self.begin(partition, ended)
+        await later
 
     async def wait_if_wanted(self, partition: Partition) -> None:
         """Wait as ``wait``, if acknowledgements promise it at all."""
@@ -78,7 +77,7 @@ class _LogFlushes:
     """
 
     def __init__(
-        self, partition: Partition, threads: ToldThreads, on_idle: Callable[[], None]
+        self, partition: Partition, threads: CallbackThreads, on_idle: Callable[[], None]
     ) -> None:
         self._partition: Final = partition
         self._threads: Final = threads
