@@ -28,6 +28,8 @@ class Isolation(StrEnum):
     @classmethod
     def of(cls, word: str) -> Isolation:
         """Return the isolation that a word names; raise InvalidArgument for any other word."""
+        if isinstance(word, cls):  # as in each fetch
+            return word
         try:
             return cls(word)
         except ValueError:

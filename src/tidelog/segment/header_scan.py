@@ -120,7 +120,7 @@ def find_start(
                 break
             behind = batch.position + batch.size_bytes
             if batch.last_offset >= offset:
-                following = base_offset_at(file, behind)
+                following = base_offset_at(file, behind, end=end)
                 if following is not None and following <= batch.last_offset:
                     break
                 return WalkStart(position, known, batch)
@@ -171,7 +171,7 @@ def _batch_at(chunk: bytes, at: int, position: int, limit: int, path: str) -> Ba
     # As in Kafka, a magic above 2 is read as 2, so that one flipped bit does not hide what follows.
     if prefix.magic < 0 or size < BATCH_HEADER.size or len(chunk) - at < BATCH_HEADER.size:
         raise CorruptMessage("batch header is damaged", position, path)
-    last_offset = prefix.offset + BATCH_HEADER.unpack(chunk, at).last_offset_delta
+    last_offset = prefix.offset + BATCH_HEADER.unpack_field("last_offset_delta", chunk, at)
     return BatchPosition(prefix.offset, last_offset, position, size, prefix.magic)
 
 
