@@ -292,10 +292,16 @@ def txn_option(text: str) -> Part:
     return argument("--txn", metavar="ID", help=text)
 
 
-def encoding_option(text: str, default: str | None = "utf8") -> Part:
+USUAL_ENCODING: Final = "utf8"
+
+
+def encoding_option(text: str, default: str | None = USUAL_ENCODING) -> Part:
     """Return ``--encoding``."""
     return argument(
-        "--encoding", choices=("utf8", "base64", "hex", "json"), default=default, help=text
+        "--encoding",
+        choices=(USUAL_ENCODING, "base64", "hex", "json"),
+        default=default,
+        help=text,
     )
 
 

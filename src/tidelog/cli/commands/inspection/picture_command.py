@@ -44,6 +44,8 @@ def _check_output(args: Namespace) -> str | None:
         return "--svg and --json: choose one"
     if args.force and args.svg in {None, _STANDARD_OUTPUT}:
         return "--force is for --svg FILE"
+    if args.svg is not None and (args.ascii or args.width is not None):
+        return "--ascii and --width are for pictures of text: leave --svg out"
     return None
 
 

@@ -78,6 +78,8 @@ def run(args: Namespace) -> int:
     for option in ("records", "key"):
         if getattr(args, option) not in {None, False} and args.operation != "compaction":
             raise InvalidArgument(f"--{option} is for plan compaction")
+    if args.full and args.operation != "recovery":
+        raise InvalidArgument("--full is for plan recovery")
     if args.records and args.key is not None:
         raise InvalidArgument("--records names the records of all keys, --key those of one")
     if args.encoding is not None and args.key is None:

@@ -6,10 +6,10 @@ import os
 import sys
 from typing import TYPE_CHECKING, Final
 
-from tidelog.cli.options import ENCODING, JSON, LOGS, Command, argument
+from tidelog.cli.options import ENCODING, JSON, LOGS, USUAL_ENCODING, Command, argument
 from tidelog.cli.terminal import print_counts, print_message, print_row
 from tidelog.codec.shown_rows import as_json
-from tidelog.errors import CorruptMessage
+from tidelog.errors import CorruptMessage, InvalidArgument
 from tidelog.exit_codes import ExitCode
 from tidelog.explain.printable_text import counted, format_time, printable
 
@@ -46,6 +46,8 @@ def run(args: Namespace) -> int:
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.readonly.read_files import reading
 
+    if args.encoding != USUAL_ENCODING and not args.records:
+        raise InvalidArgument("--encoding is for --records")
     files = _chosen(args, reading(SYSTEM_FILES))
     code = 0
     for cut in files:

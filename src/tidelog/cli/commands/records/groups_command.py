@@ -92,6 +92,8 @@ def run(args: Namespace) -> int:
 
         if args.up_to == LOG_END:
             raise InvalidArgument("--up-to is for the list of positions")
+        if args.allow_partial:
+            raise InvalidArgument(f"groups {word} takes whole topics: leave --allow-partial out")
         if word == "reset":
             return groups_change.reset(args, names)
         if chooses:
@@ -102,6 +104,8 @@ def run(args: Namespace) -> int:
             "--to, --to-offset, -p and --execute belong to groups reset and delete"
         )
     if args.members:
+        if args.allow_partial or args.up_to == LOG_END:
+            raise InvalidArgument("--allow-partial and --up-to are for positions: leave them out")
         from tidelog.cli.commands.records.groups_members import print_members
 
         return print_members(args)

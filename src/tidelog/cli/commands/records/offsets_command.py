@@ -103,6 +103,8 @@ def _check(args: Namespace) -> None:
         raise InvalidArgument("--at prints one offset: use it without --count")
     if not args.count and (args.start_offset, args.end_offset) != (None, None):
         raise InvalidArgument("--from and --to say what to count: use them with --count")
+    if args.isolation == READ_COMMITTED and args.at is None and not args.count:
+        raise InvalidArgument("--isolation says where --at and --count end: use it with these")
 
 
 def _end_for(log: ReadOnlyLog, args: Namespace) -> int:

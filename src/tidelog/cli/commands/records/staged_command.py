@@ -42,6 +42,8 @@ def run(args: Namespace) -> int:
         raise InvalidArgument(
             "drop and forget need the id of a transaction; list and commit take none"
         )
+    if args.json and args.action != "list":
+        raise InvalidArgument("--json is for staged list")
     acts = {"list": _list, "commit": _commit, "drop": _drop, "forget": _forget}
     return acts[args.action](args)
 

@@ -11,6 +11,7 @@ from tidelog.cli.options import JSON, LOGS, SERVER_PROPERTIES, Command, argument
 from tidelog.cli.serving.offline_directories import offline_directories, report_offline
 from tidelog.cli.terminal import print_message, screen_width, table
 from tidelog.codec.shown_rows import as_json, list_as_json
+from tidelog.errors import InvalidArgument
 from tidelog.explain.printable_text import begun_by, counted, format_bytes, format_time, printable
 
 if TYPE_CHECKING:
@@ -55,6 +56,8 @@ def run(args: Namespace) -> int:
     Returns 1 on damage, or if a segment, or a partition of the catalogue, is missing.
     """
     if args.log_dirs:
+        if args.segments:
+            raise InvalidArgument("--log-dirs shows no segments: leave --segments out")
         return _print_directories(args)
     from tidelog.cli.partition_choice import chosen_by
     from tidelog.explain.describe import describe_in

@@ -7,9 +7,9 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.options import (
-    DIRECTORIES,
     JSON,
     SERVER_PROPERTIES,
+    WHOLE_DIRECTORIES,
     Command,
     target_option,
 )
@@ -28,7 +28,7 @@ COMMAND: Final = Command(
     "rescue",
     "put all that can be read of broken data directories into a new one, at the same offsets",
     (
-        *DIRECTORIES,
+        *WHOLE_DIRECTORIES,
         target_option("the data directory to make; there must be nothing", required=True),
         SERVER_PROPERTIES,
         JSON,
