@@ -106,7 +106,10 @@ class BackgroundTasks(ManagerPart):
 
     def _archive_task(self) -> Iterator[tuple[str, Callable[[], object], int, int]]:
         if self.archiving is not None:
-            period_ms = self._config().remote_log_manager_task_interval_ms
+            config = self._config()
+            period_ms = config.remote_log_manager_task_interval_ms
+            where = config.tidelog_archive_uri, period_ms, config.log_initial_task_delay_ms
+            _log.info("archiving-started to=%s period_ms=%d rolls_after_ms=%d", *where)
             yield "tidelog-archive", self.archiving.run, 0, period_ms
 
     def guarded(self, task: Callable[[], object]) -> Callable[[], None]:

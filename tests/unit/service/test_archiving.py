@@ -734,3 +734,13 @@ def test_copies_keep_to_a_rate(store: Timed, rate: int | None) -> None:
         assert objects_of(store) > 8
         largest = max(len(data) for data in store.objects.values())
         assert passed_s < 1 if rate is None else passed_s >= (copied - largest) / rate
+
+
+def test_the_start_says_when_segments_are_archived(caplog: pytest.LogCaptureFixture) -> None:
+    """Those that are closed are looked for at once; old ones are closed with the first cleanup."""
+    caplog.set_level("INFO", "tidelog")
+    settings = {"remote_log_manager_task_interval_ms": 7_000, "log_initial_task_delay_ms": 9_000}
+    with service(ManagerHome(), **settings):
+        pass
+
+    assert f"archiving-started to={URI} period_ms=7000 rolls_after_ms=9000" in caplog.messages
