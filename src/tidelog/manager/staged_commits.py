@@ -35,7 +35,7 @@ from tidelog.manager.topics.topic_checks import check_topic
 from tidelog.segment.filenames import TopicPartition
 from tidelog.staging.commit import commit, drop_topic, finish, give_up
 from tidelog.staging.finished import forget_finished, is_finished, read_finished
-from tidelog.staging.journal import has_journal, journals, read_journal
+from tidelog.staging.journal import has_journal, journal_name, journals, read_journal
 from tidelog.staging.manifest_names import waiting_hashes
 from tidelog.staging.ready_expiry import drop_waiting, sweep_all
 from tidelog.staging.staged_file import transaction_hash
@@ -277,9 +277,11 @@ class StagedCommits(OfOneProcess, ManagerPart):
             # Before its files are looked for: text that is not a valid id names no file either.
             if txn not in known:
                 raise InvalidArgument(f"transaction {txn!r} is not known as committed in {path}")
-            if has_journal(fs, path, txn):
+            with self.log_dirs.failing(path, f"forgetting {txn!r}"):
+                names = fs.list(path)
+            if journal_name(txn) in names:
                 raise InvalidArgument(f"transaction {txn!r} is committed and not applied yet")
-            if transaction_hash(txn) in waiting_hashes(fs.list(path)):
+            if transaction_hash(txn) in waiting_hashes(names):
                 raise CommitPending(f"a process waits for the outcome of transaction {txn!r}")
             with self._log_dirs.failing(path, f"forgetting {txn!r}"):
                 # A journal whose deletion is not durable may come back, and would be applied again.

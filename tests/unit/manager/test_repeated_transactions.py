@@ -244,3 +244,22 @@ def test_a_repeat_finishes_what_the_first_try_has_left_before_it_looks_at_topics
     with pytest.raises(TopicAlreadyExists):
         write(logs, "another id", creates=True)
     logs.close()
+
+
+def test_a_directory_that_cannot_be_listed_does_not_make_a_transaction_pending() -> None:
+    """It is not known then whether its journal is gone: the disk is named, and it is repeated."""
+    home = DataHome()
+    with home.open() as logs:
+        logs.create_topic("t")
+        write(logs)
+        staged = logs.manager.staged_commits
+        for operation in ("list", "stat"):
+            home.fs.fail(operation, home.path, OSError(errno.EMFILE, "no descriptor"))
+            home.fs.fail(operation, ".intent", OSError(errno.EMFILE, "no descriptor"))
+        with pytest.raises(KafkaStorageError, match="no descriptor"):
+            staged.forget(home.path, "job")
+        home.fs.mend()
+
+        staged.forget(home.path, "job")
+
+        assert not write(logs)

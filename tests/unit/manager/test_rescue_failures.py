@@ -283,3 +283,19 @@ def test_several_directories_are_rescued_as_one() -> None:
     assert found == {("t", 0): 0, ("u", 0): 1, ("u", 1): 1}
     assert rescued.is_whole
     assert home.values(name="u-1") == {0: b"b"}
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENOMEM])
+@pytest.mark.parametrize("operation", ["open", "list", "pread"])
+def test_a_shortage_is_not_taken_for_a_failing_disk(operation: str, code: int) -> None:
+    """What was left out for it could be read another time: nothing is at the target."""
+    home = Home(*LETTERS)
+    path = LOG if operation == "list" else f"{LOG}/{home.names()[0]}"
+    home.fs.fail(operation, path, OSError(code, "short of it", path))
+
+    with pytest.raises(KafkaStorageError, match="short of it"):
+        home.rescue()
+
+    assert not home.fs.exists(NEW)
+    home.fs.mend()
+    assert home.rescue().is_whole

@@ -6,6 +6,7 @@ So nothing unfinished has its name. A restoration and a rescue make one. Kafka h
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.checkpoint_file import replace_file
@@ -57,7 +58,15 @@ class NewDirectory:
         if fs.exists(target):
             fs.delete_directory(target)
         fs.rename(self.path, target)
-        fs.sync_directory(os.path.dirname(target))
-        # Last: without it nobody would know whose the directory beside the target is.
-        fs.delete(os.path.join(target, self._mark))
-        fs.sync_directory(target)
+        try:
+            fs.sync_directory(os.path.dirname(target))
+        except BaseException:
+            # A repetition would be refused, since there is something at the target.
+            with suppress(OSError):
+                fs.rename(target, self.path)
+            raise
+        # Last: without it nobody would know whose the directory beside the target is. At the
+        # target, where it stays if the disk fails now, it does no harm.
+        with suppress(OSError):
+            fs.delete(os.path.join(target, self._mark))
+            fs.sync_directory(target)

@@ -6,15 +6,20 @@ So that the search for batches, which passes by zeros as by any damage, needs to
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.layout import byte_view
 from tidelog.env.read_only_file import FileBelow, FilesBelow
 from tidelog.errors import text_or_kind
+from tidelog.log.directory_guard import NO_RESOURCES
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer, Collection  # type: ignore[attr-defined]  # 3.12+
+    from collections.abc import (  # type: ignore[attr-defined]  # 3.12+
+        Buffer,
+        Collection,
+        Iterator,
+    )
 
     from tidelog.env.files import FileSystem, OpenFile, OpenMode
 
@@ -52,7 +57,8 @@ class FailingFiles(FilesBelow):
     """Reads ``below``. ``unreadable`` has the files that failed in places, by path.
 
     A directory below ``roots`` that cannot be listed is empty, and is in ``unlisted`` with the
-    reason; one of ``roots`` is an error.
+    reason; one of ``roots`` is an error. ``shortage`` is the first error that is none of the disk,
+    but a lack of descriptors or memory: what it has left out can be read another time.
     """
 
     def __init__(self, below: FileSystem, roots: Collection[str]) -> None:
@@ -60,17 +66,20 @@ class FailingFiles(FilesBelow):
         self._roots: Final = frozenset(roots)
         self.unreadable: Final[dict[str, Unreadable]] = {}
         self.unlisted: Final[dict[str, str]] = {}
+        self.shortage: OSError | None = None
 
     def open(self, path: str, mode: OpenMode = "r") -> OpenFile:
         """Open a file, with the caller as its first holder."""
         if mode != "r":
             self.refuse(path)
-        return FailingFile(self._below.open(path), self)
+        with self.noting_shortage():
+            return FailingFile(self._below.open(path), self)
 
     def list(self, path: str) -> list[str]:
         """Return the names in a directory; none if it cannot be read."""
         try:
-            return self._below.list(path)
+            with self.noting_shortage():
+                return self._below.list(path)
         except FileNotFoundError:
             raise
         except OSError as error:
@@ -81,9 +90,19 @@ class FailingFiles(FilesBelow):
 
     def exists(self, path: str) -> bool:
         """Return whether there is such a file or directory; False if that cannot be found out."""
-        with suppress(OSError):
+        with suppress(OSError), self.noting_shortage():
             return self._below.exists(path)
         return False
+
+    @contextmanager
+    def noting_shortage(self) -> Iterator[None]:
+        """Take note of an error of the body that is a shortage."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno in NO_RESOURCES and self.shortage is None:
+                self.shortage = error
+            raise
 
     def why_unreadable(self, path: str, start: int, end: int) -> str | None:
         """Return why some of bytes ``[start, end)`` of a file were not read; None: all were."""
@@ -100,7 +119,7 @@ class FailingFile(FileBelow):
 
     def pread(self, size: int, position: int) -> bytes:
         """Return bytes; fewer only at the end of the file."""
-        with suppress(OSError):
+        with suppress(OSError), self._files.noting_shortage():
             return self._below.pread(size, position)
         data = bytearray(max(min(size, self.size() - position), 0))
         with memoryview(data) as view:
@@ -109,7 +128,8 @@ class FailingFile(FileBelow):
     def pread_into(self, buffer: Buffer, position: int) -> int:
         """Fill ``buffer`` from byte ``position``; return the bytes read, zeros among them."""
         try:
-            return self._below.pread_into(buffer, position)
+            with self._files.noting_shortage():
+                return self._below.pread_into(buffer, position)
         except OSError:
             return self._read_blocks(byte_view(buffer), position)
 

@@ -116,8 +116,8 @@ class Rescue:
         Raises:
             InvalidArgument: there is something at the target, or in its place beside it; it lies in
                 the source.
-            KafkaStorageError: the source cannot be listed, or the disk of the target failed or is
-                full; the target is as it was. Call it again.
+            KafkaStorageError: the source cannot be listed, descriptors or memory were short, or the
+                disk of the target failed or is full; the target is as it was. Call it again.
         """
         with storage_errors(self._target):
             made = NewDirectory(self._fs, self._target, BESIDE)
@@ -135,6 +135,8 @@ class Rescue:
             self._entries += left_out_entries(self._source, self._disk)
             self._describe(beside, directory_id, topics, done)
             self._open_once(beside, done)
+            if self._disk.shortage is not None:
+                raise self._disk.shortage  # what was left out for it may be whole
             # Only now: an unfinished copy would pass for all that could be read.
             made.put_in_place()
         return Rescued(tuple(done), tuple(self._entries))

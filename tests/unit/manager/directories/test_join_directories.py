@@ -12,7 +12,7 @@ import pytest
 from tests.machinery.directory_home import DataHome
 
 from tidelog.datadir.catalogue import read_catalogue, write_catalogue
-from tidelog.errors import DirectoryLocked, InvalidArgument
+from tidelog.errors import DirectoryLocked, InvalidArgument, KafkaStorageError
 from tidelog.manager.directories.join_directories import join_directories
 from tidelog.testing import PowerCut
 
@@ -196,4 +196,12 @@ def test_one_directory_twice_one_alone_and_none_are_refused(home: DataHome) -> N
 def test_a_directory_in_use_is_refused(home: DataHome) -> None:
     """Its owner knows the old identity."""
     with opened(home, "/b"), pytest.raises(DirectoryLocked):
+        join(home, "/a", "/b")
+
+
+def test_a_catalogue_that_cannot_be_read_is_not_taken_for_kafkas(home: DataHome) -> None:
+    """Without it, all topics of a directory look as a broker has left them."""
+    home.fs.fail("open", "/a/tidelog.topics.json", OSError(errno.EMFILE, "no descriptor"))
+
+    with pytest.raises(KafkaStorageError, match="no descriptor"):
         join(home, "/a", "/b")
