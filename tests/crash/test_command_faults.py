@@ -108,8 +108,8 @@ def test_every_option_of_such_a_command_is_swept(command: str) -> None:
 
 def parser_of(command: str) -> ArgumentParser:
     """Return the parser of one command."""
-    (commands,) = make_parser([command])._subparsers._group_actions  # type: ignore[union-attr]
-    parser: ArgumentParser = commands.choices[command]  # type: ignore[index]
+    (commands,) = make_parser([command])._subparsers._group_actions  # type: ignore[union-attr]  # argparse keeps them so
+    parser: ArgumentParser = commands.choices[command]  # type: ignore[index]  # as above
     return parser
 
 

@@ -277,7 +277,7 @@ class StagedCommits(OfOneProcess, ManagerPart):
             # Before its files are looked for: text that is not a valid id names no file either.
             if txn not in known:
                 raise InvalidArgument(f"transaction {txn!r} is not known as committed in {path}")
-            with self.log_dirs.failing(path, f"forgetting {txn!r}"):
+            with self._log_dirs.failing(path, f"forgetting {txn!r}"):
                 names = fs.list(path)
             if journal_name(txn) in names:
                 raise InvalidArgument(f"transaction {txn!r} is committed and not applied yet")

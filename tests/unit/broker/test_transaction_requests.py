@@ -180,7 +180,11 @@ def test_only_the_producer_that_has_asked_gets_its_epoch_again() -> None:
     async def test(home: BrokerHome) -> None:
         async def again(producer: tuple[int, int]) -> Any:
             known = {"producerId": producer[0], "producerEpoch": producer[1]}
-            how = {"transactionalId": "x", "transactionTimeoutMs": 60_000, **known}
+            how: dict[str, Any] = {
+                "transactionalId": "x",
+                "transactionTimeoutMs": 60_000,
+                **known,
+            }
             return await home.ask("InitProducerId", 4, **how)
 
         first = await begun(home)

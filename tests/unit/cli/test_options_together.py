@@ -193,8 +193,8 @@ def words_of(option: Option, home: Path) -> list[str]:
 def options_of(name: str) -> Iterator[Option]:
     """Yield the options of a command that its line does not have."""
     line = LINES[name]
-    (commands,) = make_parser([line[0]])._subparsers._group_actions  # type: ignore[union-attr]
-    for option in commands.choices[line[0]].actions:  # type: ignore[index]
+    (commands,) = make_parser([line[0]])._subparsers._group_actions  # type: ignore[union-attr]  # argparse keeps them so
+    for option in commands.choices[line[0]].actions:  # type: ignore[index]  # as above
         if not option.option_strings or option.dest in OF_EVERY_COMMAND:
             continue
         if (line[0], name_of(option)) in HARMLESS | ENDLESS | NEVER_HERE.keys():

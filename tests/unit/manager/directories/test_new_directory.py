@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from tidelog.manager.new_directory import NewDirectory
+from tidelog.manager.directories.new_directory import NewDirectory
 from tidelog.testing import CrashFileSystem
 
 
