@@ -154,6 +154,24 @@ def test_records_of_no_open_transaction_are_refused() -> None:
     with_broker(test)
 
 
+def test_a_producer_waits_until_its_transaction_is_known_again() -> None:
+    """After a restart, before all transactions were read: the client takes a refusal for final."""
+
+    async def test(home: BrokerHome) -> None:
+        producer = await begun(home)
+        assert await add(home, producer) is ErrorCode.NONE
+        coordinator = home.broker._transactions
+        known = dict(coordinator._by_producer)
+        coordinator._by_producer.clear()
+        coordinator.shards.loaded.clear()
+        assert await write(home, producer, b"a", 0) is ErrorCode.KAFKA_STORAGE_ERROR
+        coordinator._by_producer.update(known)
+        coordinator.shards.loaded.set()
+        assert await write(home, producer, b"a", 0) is ErrorCode.NONE
+
+    with_broker(test)
+
+
 def test_the_producer_before_is_fenced() -> None:
     """Its open transaction is aborted, and whatever it asks is refused."""
 

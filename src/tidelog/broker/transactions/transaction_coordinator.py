@@ -313,8 +313,11 @@ class TransactionCoordinator:
         return known
 
     def writes_to(self, producer: tuple[int, int], key: TopicPartition) -> bool:
-        """Whether a producer has an open transaction that has this partition."""
-        known = self._by_producer.get(producer[0])
+        """Whether a producer has an open transaction that has this partition.
+
+        On any thread; raises KafkaStorageError where that is not known yet, as ``coordinated``.
+        """
+        known = self._known(producer[0], "the producer's transaction: nothing was written")
         return (
             known is not None
             and known.state is State.ONGOING
@@ -328,6 +331,12 @@ class TransactionCoordinator:
         On any thread. Raises KafkaStorageError while this is being loaded, and for a producer that
         is not known while a partition of the topic cannot be read.
         """
+        why = "the transaction: its client could commit it later; nothing was written"
+        known = self._known(producer_id, why)
+        return known if known is not None and known.is_to_end_in(key) else None
+
+    def _known(self, producer_id: int, what: str) -> Transaction | None:
+        """Return a producer's transactional id; ``what`` a partition that is not read may have."""
         if not self.shards.loaded.is_set():
             raise KafkaStorageError(
                 "the transactions of this broker are still being read; nothing was written, try"
@@ -335,11 +344,9 @@ class TransactionCoordinator:
             )
         known = self._by_producer.get(producer_id)
         if known is None and (unread := self.shards.unread):
-            raise KafkaStorageError(
-                f"{', '.join(map(str, unread))} cannot be read, and may have the transaction:"
-                " its client could commit it later; nothing was written"
-            )
-        return known if known is not None and known.is_to_end_in(key) else None
+            places = ", ".join(map(str, unread))
+            raise KafkaStorageError(f"{places} cannot be read, and may have {what}")
+        return known
 
     # The end
 
