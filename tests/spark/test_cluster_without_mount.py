@@ -47,7 +47,7 @@ pytestmark = [
 ROOT = Path(__file__).parents[2]
 HOME = Path(pyspark.__file__).parent
 ROUND_ROWS = 100
-PATIENCE_S = 180
+PATIENCE_S = 600
 
 SESSION = """
 import os, sys
@@ -68,6 +68,10 @@ builder = SparkSession.builder.master(master)
 for name, value in conf.items():
     builder = builder.config(name, value)
 spark = builder.getOrCreate()
+
+def note(name, number):
+    Path(folder, f"{name}.new").write_text(str(number))
+    Path(folder, f"{name}.new").rename(Path(folder, name))
 """
 
 WRITES = (
@@ -89,8 +93,7 @@ while not Path(folder, "stop").exists():
     rows = spark.range(first, first + {ROUND_ROWS}, numPartitions=4)
     rows = rows.selectExpr("cast(id AS string) AS value").write.format("tidelog").mode("append")
     rows.options(**settings, topic="t", txnId=f"round-{{number}}").save(path)
-    done.with_suffix(".new").write_text(str(number + 1))
-    done.with_suffix(".new").rename(done)
+    note("rounds", number + 1)
     assert stream.exception() is None, stream.exception()
 stream.stop()
 spark.stop()
@@ -101,14 +104,17 @@ READS = (
     SESSION
     + """
 counts = set()
-for number in range(int(os.environ["READS"])):
-    for topic in ("t", "streamed"):
-        rows = spark.read.format("tidelog").options(subscribe=topic, minPartitions="5").load(lake)
-        counts.add((topic, rows.count(), rows.select("value").distinct().count()))
+reads = int(os.environ["READS"])
+for number in range(reads):
+    topic = ("t", "streamed")[number % 2]
+    rows = spark.read.format("tidelog").options(subscribe=topic, minPartitions="5").load(lake)
+    counts.add((topic, rows.count(), rows.select("value").distinct().count()))
+    note("reads", number + 1)
 rows = spark.readStream.format("tidelog").option("subscribe", "t")
 rows = rows.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", 150).load(lake)
 query = rows.writeStream.format("memory").queryName("seen").trigger(availableNow=True).start()
-assert query.awaitTermination(300)
+while not query.awaitTermination(1):
+    note("reads", reads + len(query.recentProgress))
 seen = spark.table("seen")
 counts.add(("followed", seen.count(), seen.select("value").distinct().count()))
 print(sorted(counts))
@@ -179,22 +185,29 @@ def executors(folder: Path) -> list[int]:
     return found
 
 
-def rounds(folder: Path) -> int:
-    """Return how many batch writes are done."""
-    path = folder / "rounds"
+def noted(folder: Path, name: str = "rounds") -> int:
+    """Return how many batch writes (or ``reads``) a driver has noted as done."""
+    path = folder / name
     return int(path.read_text("utf-8")) if path.exists() else 0
 
 
-def wait_for_round(process: subprocess.Popen[str], folder: Path, number: int) -> None:
-    """Wait until a number of batch writes are done."""
+def batches(folder: Path) -> int:
+    """Return how many batches of the stream Spark has committed."""
+    commits = (folder / "checkpoint" / "commits").glob("[0-9]*")
+    return max((int(path.name) + 1 for path in commits), default=0)
+
+
+def wait_for_writes(process: subprocess.Popen[str], folder: Path, rounds: int = 1) -> None:
+    """Wait until a number of batch writes are done and a batch of the stream."""
+    first = noted(folder), batches(folder)
     for _ in range(PATIENCE_S * 20):
-        if rounds(folder) >= number:
+        written, streamed = noted(folder) - first[0], batches(folder) - first[1]
+        if written >= rounds and streamed:
             return
         assert process.poll() is None, (folder / "driver.err").read_text("utf-8")[-3000:]
         threading.Event().wait(0.05)
-    pytest.fail(
-        f"only {rounds(folder)} rounds:" + (folder / "driver.err").read_text("utf-8")[-3000:]
-    )
+    errors = (folder / "driver.err").read_text("utf-8")[-3000:]
+    pytest.fail(f"only {written} rounds and {streamed} batches: {errors}")
 
 
 @pytest.fixture
@@ -214,14 +227,31 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return made
 
 
-def kill_one(folder: Path, rng: random.Random) -> bool:
-    """Kill an executor; return whether there was one."""
-    found = executors(folder.parent)
-    if not found:
-        return False
-    with suppress(ProcessLookupError):
-        os.kill(rng.choice(found), signal.SIGKILL)
-    return True
+def kill_one(process: subprocess.Popen[str], folder: Path, rng: random.Random) -> bool:
+    """Kill an executor as soon as there is one; return whether the driver lived to see it."""
+    while process.poll() is None:
+        if found := executors(folder.parent):
+            with suppress(ProcessLookupError):
+                os.kill(rng.choice(found), signal.SIGKILL)
+            return True
+        threading.Event().wait(0.05)
+    return False
+
+
+def kill_readers(process: subprocess.Popen[str], folder: Path, rng: random.Random) -> int:
+    """Kill an executor after each read until the driver ends; return how many were killed.
+
+    A kill waits for a read: on a busy machine executors could else die faster than they start.
+    """
+    killed, reads = 0, 0
+    while process.poll() is None:
+        if noted(folder, "reads") == reads:
+            threading.Event().wait(0.05)
+            continue
+        reads = noted(folder, "reads")
+        threading.Event().wait(rng.uniform(0.1, 2.5))
+        killed += kill_one(process, folder, rng)
+    return killed
 
 
 @NEEDS_LIMITS
@@ -239,19 +269,19 @@ def test_rows_are_once_in_the_log_whatever_is_killed(
         with cluster(folder) as master:
             for _ in range(scaled(4)):
                 with driver(WRITES, master, folder) as process:
-                    wait_for_round(process, folder, rounds(folder) + 1)
+                    wait_for_writes(process, folder)
                     for _ in range(4):
                         threading.Event().wait(rng.uniform(0.1, 2.5))
-                        killed_executors += kill_one(folder, rng)
+                        killed_executors += kill_one(process, folder, rng)
                     threading.Event().wait(rng.uniform(0.1, 2.5))
                     killed_drivers += process.poll() is None
             with driver(WRITES, master, folder) as process:
-                wait_for_round(process, folder, rounds(folder) + 2)
+                wait_for_writes(process, folder, 2)
                 (folder / "stop").touch()
                 assert process.wait(PATIENCE_S) == 0, (folder / "driver.err").read_text("utf-8")
 
             path = str(folder / "data")
-            assert values(path) == list(range(rounds(folder) * ROUND_ROWS))
+            assert values(path) == list(range(noted(folder) * ROUND_ROWS))
             streamed = values(path, "streamed")
             assert streamed == list(range(len(streamed)))
             assert len(streamed) >= ROUND_ROWS * killed_drivers
@@ -259,9 +289,7 @@ def test_rows_are_once_in_the_log_whatever_is_killed(
             lake = f"s3://{BUCKET}/lake"
             assert main(["archive", "-d", path, "--to", lake, "-q"]) == 0
             with driver(READS, master, folder, READS="15") as process:
-                while process.poll() is None:
-                    threading.Event().wait(rng.uniform(10, 20))  # one takes seconds to start
-                    killed_executors += kill_one(folder, rng)
+                killed_readers = kill_readers(process, folder, rng)
                 printed = process.stdout.read() if process.stdout else ""
             archive = tidelog.open_directory_read_only(lake)
             counts = {topic: sum(1 for _ in archive.read(topic)) for topic in ("t", "streamed")}
@@ -271,4 +299,5 @@ def test_rows_are_once_in_the_log_whatever_is_killed(
             assert printed.splitlines()[-1:] == [str(expected)]
         assert {Path(name).suffix for name in left_over(path)} <= {".staged", ".archive"}
     enumerated("kills of executors", killed_executors, at_least=15)
+    enumerated("kills of executors that read", killed_readers, at_least=5)
     enumerated("kills of drivers", killed_drivers, at_least=3)
