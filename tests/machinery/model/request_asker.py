@@ -3,13 +3,15 @@
 ```text
 new, trying ──lock is free──▶ doing ─▶ reported committed
    │ lock is busy   ▲
-   ▼                └── sync ◀── taking ◀──lock seems to be free──┐
-  busy ─▶ offering ─▶ waiting ────────────────────────────────────┤
-                        │ claimed, then answered                  │ deadline
-                        ├─▶ reported committed or refused         └─▶ withdrawing
-                        └─▶ over: its service has ended                 ─▶ reported withdrawn
+   ▼                └── sync ◀── taking ◀──not claimed── freed ◀──lock is free──┐
+  busy ─▶ offering ─▶ waiting ◀───claimed─────────────────┘                      │
+                        ├────────────────────────────────────────────────────────┤
+                        │ claimed, then answered                                 │ deadline
+                        ├─▶ reported committed or refused                        └─▶ withdrawing
+                        └─▶ over: its service has ended                ─▶ reported withdrawn
 ```
 
+Between its look at the lock and the withdrawal of its letter a service may take both.
 The letter has the names of a manifest, see ``staged_state``; ``refused.0`` is the answer, and holds
 whether the command was carried out.
 """
@@ -44,6 +46,8 @@ class AskerSteps:
                 yield Step(who, "sync directory", state.synced().with_phase(number, "waiting"))
             case "waiting":
                 yield from self._wait(state, number)
+            case "freed":
+                yield self._take(state, number)
             case "taking":
                 yield Step(who, "sync directory", state.synced().with_phase(number, "trying"))
             case "withdrawing":
@@ -68,7 +72,7 @@ class AskerSteps:
             if number in state.late:
                 yield self._withdraw(state, number, "withdrawing", "reported withdrawn")
             if holder is None:
-                yield self._withdraw(state, number, "taking", "trying")
+                yield Step(who, "see the lock free", state.with_phase(number, "freed"))
         elif manifests(state, "claimed", number):
             if holder is None or holder.owner != SERVICE:
                 yield Step(who, "see its service gone", state.with_phase(number, "over"))
@@ -78,6 +82,12 @@ class AskerSteps:
             yield Step(who, "see its answer", state.with_phase(number, phase))
         else:
             yield Step(who, "find no letter", state.with_phase(number, "over"))
+
+    def _take(self, state: State, number: int) -> Step[State]:
+        """Take the letter back to do it here, unless a service has claimed it since the look."""
+        if manifests(state, "ready", number):
+            return self._withdraw(state, number, "taking", "trying")
+        return Step(f"waiter {number}", "come too late", state.with_phase(number, "waiting"))
 
     def _withdraw(self, state: State, number: int, phase: str, unsynced: str) -> Step[State]:
         if self._broken is Rule.WITHDRAWN_FIRST:
