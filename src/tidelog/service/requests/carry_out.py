@@ -27,7 +27,7 @@ from tidelog.manager.on_demand import Terms
 from tidelog.manager.recovered_log import RecoveryNotes, recovered_log
 from tidelog.segment.filenames import TopicPartition, log_directory_name
 from tidelog.service.requests.request_arguments import check_arguments, partitions_of
-from tidelog.service.requests.transaction_abort import abort_transaction, undo_abort
+from tidelog.service.requests.transaction_abort import abort_transaction, check_abort, undo_abort
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -341,5 +341,6 @@ _COMMANDS: Final[dict[str, Callable[[Home, Mapping[str, Any]], Any]]] = {
     "cancel-moves": _cancel_moves,
     "throttle-moves": _throttle_moves,
     "abort-transaction": abort_transaction,
+    "check-abort": check_abort,
     "undo-abort": undo_abort,
 }

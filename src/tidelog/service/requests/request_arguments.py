@@ -102,6 +102,7 @@ ARGUMENTS: Final[dict[str, dict[str, Check]]] = {
         "producer_id": _is_number,
         "first_offset": _is_number,
     },
+    "check-abort": {"partitions": _is_partitions, "producer_id": _is_number},
     "undo-abort": {"partitions": _is_partitions},
 }
 """The arguments of each command, and what each must be."""

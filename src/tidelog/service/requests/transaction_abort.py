@@ -132,6 +132,16 @@ def abort_transaction(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any
     return as_json(plan)
 
 
+def check_abort(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Change nothing; raise the errors of ``abort_transaction`` about a coordinator.
+
+    So a plan, which knows only the files, learns whether a broker runs.
+    """
+    key, _ = _partition(home.manager, arguments)
+    _check_uncoordinated(home.manager, arguments["producer_id"], key)
+    return {}
+
+
 def _check_uncoordinated(manager: LogManager, producer_id: int, key: TopicPartition) -> None:
     """Raise InvalidArgument for a transaction that a coordinator here has to end."""
     broker = manager.coordinated

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from tidelog.cli.options import DIRECTORY_VARIABLE
 from tidelog.cli.partition_choice import choose_partitions
-from tidelog.cli.serving.service_requests import perform
+from tidelog.cli.serving.service_requests import asked, perform
 from tidelog.cli.terminal import print_line
 from tidelog.codec.shown_rows import as_json
 from tidelog.config.log_config import LogConfig
-from tidelog.datadir.lock_file import has_writer
+from tidelog.datadir.lock_file import LOCK_FILE, has_writer, writer_of
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.system_files import SYSTEM_FILES
-from tidelog.errors import CannotUndo, InvalidArgument
+from tidelog.errors import (
+    CannotUndo,
+    DirectoryLocked,
+    InvalidArgument,
+    RequestFailed,
+    RequestNotTaken,
+)
 from tidelog.explain.printable_text import counted, format_time
 from tidelog.explain.transactional_ids import coordinated_in
 from tidelog.log.producers.abort_plan import plan_abort
@@ -90,12 +97,31 @@ def _check_uncoordinated(chosen: ChosenPartitions, producer_id: int, key: TopicP
     """
     known = coordinated_in(chosen.directory, producer_id, key)
     if known is not None:
-        paths = chosen.directory.paths
-        # Its files do not show whether a process that has the directory is a broker.
-        is_broker = None if any(has_writer(path) for path in paths) else False
+        paths = [path for path in chosen.directory.paths if has_writer(path)]
+        for path in paths:
+            _ask_holder(path, producer_id, key)
+        # None: it was not asked, as Kafka, or a process of an earlier release.
+        is_broker = None if any(map(has_writer, paths)) else False
         raise coordinated(known, key, SYSTEM_CLOCK.now_ms(), is_broker=is_broker)
     missing = (gone.key for gone in chosen.directory.missing)
     check_none_missing([gone for gone in missing if gone.topic == TRANSACTIONS_TOPIC])
+
+
+def _ask_holder(path: str, producer_id: int, key: TopicPartition) -> None:
+    """Raise what the process that has a directory says of a transaction: it may be a broker."""
+    arguments = {"partitions": {key.topic: [key.partition]}, "producer_id": producer_id}
+
+    def here() -> None:
+        holder = writer_of(path)
+        if holder is not None:
+            raise DirectoryLocked(os.path.join(path, LOCK_FILE), holder)
+
+    with suppress(RequestNotTaken):
+        try:
+            asked("check-abort", path, arguments, here)
+        except RequestFailed as error:
+            if f"the transaction of producer {producer_id} in {key}" in error.text:
+                raise
 
 
 def _plan(log: SnapshotLog, producer_id: int) -> AbortPlan:

@@ -76,11 +76,9 @@ def test_a_transaction_of_a_coordinator_is_left_to_it(hanging: Cli) -> None:
         assert "transactional id 'pay'" in outcome.err
         end = "start tidelog serve: it aborts it at once, as its time is over (2023-11-14 22:14:20"
         assert end in outcome.err
-    for outcome in alone:
+        # The process that has the directory is asked whether it is a broker.
         assert "No broker runs here" in outcome.err
-    for outcome in beside:
-        assert "the broker of this directory (tidelog serve), ends it" in outcome.err
-        assert "If the process that has the directory is not tidelog serve" in outcome.err
+        assert "If the process that has the directory" not in outcome.err
     assert hanging.log_file().read_bytes() == before
     store(hanging, 9, "pay", State.COMPLETE_ABORT)
     assert hanging.on(*ABORT, "--execute").code == 0
