@@ -24,6 +24,7 @@ import pytest
 from tests.crash.fault_kinds import KINDS, Kind
 from tests.machinery.cleaning import CleanerHome
 from tests.machinery.log_home import LogHome, all_records
+from tests.machinery.overflowed_segment import COMMITTED, OVERFLOWED, TXN_INDEX
 
 from tidelog.errors import KafkaStorageError
 from tidelog.log.producers.producer_state import ProducerStateConfig
@@ -243,6 +244,20 @@ def with_transactions() -> World:
     return world
 
 
+def overflowed() -> World:
+    """A segment whose offsets do not fit 32 bits, with aborted transactions, and another one."""
+    world = World()
+    world.log.close()
+    name = f"{0:020d}"
+    for suffix, content in (("log", OVERFLOWED), ("index", b""), ("txnindex", TXN_INDEX)):
+        world.home.write(f"{name}.{suffix}", content)
+    world.log = world.open(recovery_point=COMMITTED[-1] + 1)
+    world.log.roll()
+    world.tick()
+    world.log.flush()
+    return world
+
+
 def compacted() -> World:
     """Segments of a compacted log, each key several times, aborted records among them."""
     home = CleanerHome(file_delete_delay_ms=1_000, internal_segment_bytes=500)
@@ -258,6 +273,11 @@ def compacted() -> World:
 
 
 # Acts
+
+
+def split(world: World) -> None:
+    """Split the first segment."""
+    world.log.swap.split_segment(world.log.segments.all[0])
 
 
 def clean(world: World) -> None:
@@ -362,6 +382,7 @@ ACTS: Final[dict[str, Act]] = {
     "truncate fully": Act(
         with_transactions, (lambda w: w.log.truncate_fully_and_start_at(40), later, World.append)
     ),
+    "split": Act(overflowed, (split, later, World.append)),
     "flush": Act(small, (lambda w: w.log.flush(force=True),)),
     "close": Act(with_transactions, (close_and_open,)),
     "clean": Act(compacted, (clean, later), is_in_parts=True, is_cleaning=True),
