@@ -9,7 +9,7 @@ import numpy as np
 from tidelog.errors import TidelogError
 from tidelog.explain.verify.findings import CUT, Finding, damage, unusual
 from tidelog.records.batch import BATCH_PREFIX, LOG_OVERHEAD, MIN_RECORD_LENGTH
-from tidelog.records.decoding.record_columns import decode_groups
+from tidelog.records.decoding.bounded_decode import decode_bounded
 from tidelog.records.file_records import FileRecords
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ class BatchChecks:
         self.records = 0
         self.gaps = 0
         self.first_gap: int | None = None
+        self._last_record = -1, -1
+        """The position of its batch, and its offset."""
 
     def feed(self, piece: Piece) -> Iterator[Finding]:
         """Check the next batches, whose offsets are sound; yield what is wrong with them."""
@@ -69,7 +71,7 @@ class BatchChecks:
         batches = piece.batches_in_data
         records_before = self.records
         try:
-            for group in decode_groups(piece.data, batches):
+            for group in decode_bounded(piece.data, batches):
                 yield from self._check_group(group, piece.data_position)
         except TidelogError:
             self.records = records_before
@@ -78,10 +80,12 @@ class BatchChecks:
     def _find_undecodable(self, piece: Piece) -> Iterator[Finding]:
         batches = piece.batches_in_data
         for index in range(len(batches)):
+            records_before = self.records
             try:
-                for group in decode_groups(piece.data, batches.slice(index, index + 1)):
+                for group in decode_bounded(piece.data, batches.slice(index, index + 1)):
                     self.records += len(group)
             except TidelogError as error:
+                self.records = records_before
                 at = int(piece.batches.position[index])
                 reason = getattr(error, "reason", str(error))
                 yield damage(self._path, at, f"records of a batch cannot be read: {reason}", CUT)
@@ -96,6 +100,8 @@ class BatchChecks:
         )
         is_same_batch = np.diff(of, prepend=-1) == 0
         is_falling = is_same_batch & (np.diff(group.offset, prepend=-1) <= 0)
+        if len(group):  # else all of them are in the groups before
+            self._continue(group, batches, is_falling)
         is_late = is_v2 & (group.timestamp > batches.max_timestamp[of])
         for is_bad, what in (
             (is_outside, "a record's offset lies outside its batch"),
@@ -105,6 +111,15 @@ class BatchChecks:
             in_batch = np.zeros(len(batches), np.bool_)
             in_batch[of[is_bad]] = True
             yield from self._at_batches(batches, in_batch, what)
+
+    def _continue(
+        self, group: RecordColumns, batches: BatchColumns, is_falling: NDArray[np.bool_]
+    ) -> None:
+        """Compare the first record with the last one before it, of the same large batch or not."""
+        first, last = (int(batches.position[group.batch[at]]) for at in (0, -1))
+        if self._last_record[0] == first:
+            is_falling[0] = group.offset[0] <= self._last_record[1]
+        self._last_record = last, int(group.offset[-1])
 
     def _at_batches(
         self, batches: BatchColumns, is_bad: NDArray[np.bool_], what: str

@@ -13,7 +13,7 @@ from tidelog.errors import TidelogError
 from tidelog.log.producers.replay import check_markers
 from tidelog.log.reading.record_count import count_records
 from tidelog.manager.rescue.rescued_partition import LeftOut
-from tidelog.records.decoding.record_columns import decode_groups
+from tidelog.records.decoding.bounded_decode import decode_bounded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,7 +80,7 @@ class ReadableBatches:
 
 def _check(piece: Piece) -> None:
     batches = piece.batches_in_data
-    for _ in decode_groups(piece.data, batches):
+    for _ in decode_bounded(piece.data, batches):
         pass
     check_markers(batches, piece.data)
 
