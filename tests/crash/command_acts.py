@@ -237,6 +237,7 @@ ACTS: Final[dict[str, Act]] = {
         ("rescue", "HOME/data", "--to", "HOME/new"), ("new",), prepare=_break, reads_around=True
     ),
     "retain": Act(("retain", "HOME/data", "t", "-o", "retention.bytes=1"), drops=DELETES_T),
+    "roll": Act(("roll", "HOME/data")),
     "compact": Act(("compact", "HOME/data", "c"), drops=frozenset({"c"})),
     "archive": Act(
         ("archive", "HOME/data", "d", "--to", "file://HOME/new"), ("data", "file://HOME/new")

@@ -64,3 +64,14 @@ def test_a_rescue_copies_it(data: Path, tmp_path: Path, capsys: pytest.CaptureFi
 
     assert "0 of them not whole" in said
     assert f'"records": {COUNT + 2}' in printed(capsys, "offsets", "--count", "-d", new)
+
+
+@pytest.mark.slow
+def test_its_records_are_counted_from_the_middle_on(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It comes in several parts then, of which each counts; there are no gaps in it."""
+    words = "-d", str(data), "--from", "5", "--to", str(COUNT - 5)
+
+    assert f'"records": {COUNT - 10}' in printed(capsys, "offsets", "--count", *words)
+    assert len(printed(capsys, "table", "gaps", str(data)).splitlines()) == 1

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 import numpy as np
 
 from tidelog.errors import OffsetOutOfRange
+from tidelog.records.decoding.bounded_decode import decode_bounded
 from tidelog.records.decoding.decoded import located
-from tidelog.records.decoding.record_columns import DECODE_ERRORS, decode_groups
+from tidelog.records.decoding.record_columns import DECODE_ERRORS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -82,13 +83,13 @@ def _numbers(piece: Piece, start: int, end: int) -> Ints:
     is_unclear = (is_cut & (numbers != 0)) | (batches.magic < _COUNTED_MAGIC)
     unclear = np.flatnonzero(is_unclear)
     numbers[unclear] = 0
-    done = 0
+    decoded = batches.select(unclear)
     try:
-        for group in decode_groups(piece.data, batches.select(unclear)):
+        for group in decode_bounded(piece.data, decoded):  # a large batch in several groups
             is_inside = (group.offset >= start) & (group.offset < end)
             found = np.bincount(group.batch[is_inside], minlength=len(group.batches))
-            numbers[unclear[done : done + len(found)]] = found
-            done += len(found)
+            at = np.searchsorted(decoded.position, group.batches.position)
+            numbers[unclear[at]] += found
     except DECODE_ERRORS as error:
         raise located(piece, error) from error
     return numbers

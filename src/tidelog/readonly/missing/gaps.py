@@ -14,7 +14,7 @@ import numpy as np
 
 from tidelog.datadir.offset_checkpoints import CLEANER_OFFSET_FILE, read_offsets
 from tidelog.readonly.read_files import reading
-from tidelog.records.decoding.record_columns import decode_groups
+from tidelog.records.decoding.bounded_decode import decode_bounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -122,7 +122,7 @@ def _runs(piece: Piece, is_shown: Bools) -> list[tuple[int, int, GapCause | None
         some = batches.select(chosen & (batches.records_count != 0))
         bounds = zip(some.base_offset.tolist(), some.last_offset.tolist(), strict=True)
         runs += [(first, last + 1, cause) for first, last in bounds]
-    for group in decode_groups(piece.data, batches.select(~(is_control | is_aborted))):
+    for group in decode_bounded(piece.data, batches.select(~(is_control | is_aborted))):
         offsets = group.offset
         if len(offsets):
             breaks = np.flatnonzero(np.diff(offsets) != 1)
