@@ -32,6 +32,7 @@ from tidelog.env.waiting import sleep_ms
 from tidelog.errors import (
     InvalidArgument,
     LogDirNotFound,
+    NotServed,
     OutcomeUnknown,
     TopicAlreadyExists,
 )
@@ -77,12 +78,13 @@ def join_logs(
             open, and all are read.
         more: further data directories of the same program.
         wait_ms: how long to wait, in ms, until such a program holds the directory, as while it is
-            started again; 0: not at all.
+            started, which may first create the directory; 0: not at all.
 
     Raises:
-        NotServed: no such program holds a directory.
-        InvalidArgument: there is no such directory, different programs hold them, or ``wait_ms`` is
-            below 0.
+        NotServed: no such program holds a directory, or with ``wait_ms`` there is no such directory
+            by then.
+        InvalidArgument: there is no such directory, and ``wait_ms`` is 0; different programs hold
+            them; or ``wait_ms`` is below 0.
         KafkaStorageError: the disk failed.
     """
     machine = brief_machine(SYSTEM_FILES, SYSTEM_CLOCK)
@@ -90,21 +92,24 @@ def join_logs(
     check_wait(wait_ms)
 
     def join() -> JoinedLogs:
-        return JoinedLogs(*_directories_of_one(paths), machine=machine, wait_ms=sleep_ms)
+        owned = _directories_of_one(paths, is_awaited=wait_ms > 0)
+        return JoinedLogs(*owned, machine=machine, wait_ms=sleep_ms)
 
     return once_served(join, wait_ms, clock=SYSTEM_CLOCK, sleep_ms=sleep_ms)
 
 
-def _directories_of_one(paths: Sequence[str]) -> list[str]:
+def _directories_of_one(paths: Sequence[str], *, is_awaited: bool) -> list[str]:
     """Return data directories with the others that their process has open.
 
-    Raises InvalidArgument if they are not all of one process.
+    Raises InvalidArgument if they are not all of one process. A directory that does not exist is
+    the same error, or NotServed where it is awaited: its process may be about to create it.
     """
     fs = reading(SYSTEM_FILES)
     owned: dict[str, frozenset[str]] = {}
     for path in paths:
         if not fs.exists(path):
-            raise InvalidArgument(f"{path} does not exist")
+            missing = f"{path} does not exist"
+            raise NotServed(path, missing) if is_awaited else InvalidArgument(missing)
         with closing(DoorClient(path)) as door:
             answer = door.ask("DescribeLogDirs", 2, topics=[])
         owned[path] = frozenset(one["logDir"] for one in answer["results"] if not one["errorCode"])

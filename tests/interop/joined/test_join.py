@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -143,6 +144,18 @@ def test_nobody_to_join_is_a_typed_error(tmp_path: Path) -> None:
         tidelog.join(tmp_path)
     with pytest.raises(InvalidArgument):
         tidelog.join(tmp_path / "nothing").topics()
+    with pytest.raises(NotServed, match="nothing does not exist"):
+        tidelog.join(tmp_path / "nothing", wait_ms=1)
+
+
+def test_a_directory_that_its_process_has_yet_to_create_is_waited_for(tmp_path: Path) -> None:
+    """Of two programs that are started together, the one that joins may be the first."""
+    path = tmp_path / "data"
+    with ThreadPoolExecutor(1) as pool:
+        joining = pool.submit(tidelog.join, path, wait_ms=30_000)
+        with KafkaBroker(path), joining.result() as joined:
+            joined.create_topic("t")
+            assert joined.append("t", b"a").offset == 0
 
 
 def test_the_process_is_found_again_after_a_restart(tmp_path: Path) -> None:
