@@ -23,6 +23,10 @@ COMMAND: Final = Command(
         SETTINGS,
         JSON,
     ),
+    epilog=(
+        "Without -o its records are kept for ever, also if a service with another retention\n"
+        "creates it; tidelog alter TOPIC --follow retention.ms lets the service's count."
+    ),
 )
 
 
