@@ -47,7 +47,8 @@ COMMAND: Final = Command(
             " service or program counts; repeatable",
         ),
         partitions_option(
-            "add partitions until there are N; keys go to other partitions from then on"
+            "add partitions until there are N; keys go to other partitions from then on, and old"
+            " records stay where they are; tidelog spark repartition copies them to a new topic"
         ),
         JSON,
     ),
