@@ -40,7 +40,7 @@ from tidelog.log.topic_id import PARTITION_METADATA_FILE, pack_partition_metadat
 from tidelog.manager.directories.log_dir import make_directories, new_identity
 from tidelog.manager.directories.new_directory import NewDirectory
 from tidelog.manager.lifecycle.deletion_queue import remove_directory
-from tidelog.readonly.read_files import storage_errors
+from tidelog.readonly.read_files import StorageErrors
 from tidelog.segment.filenames import log_file
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def restore(
         StoreError: the store failed; call it again.
         KafkaStorageError: the disk failed, or is full; call it again.
     """
-    with storage_errors(target):
+    with StorageErrors(target):
         made = NewDirectory(fs, target, BESIDE)
         made.begin(store.name, what="this archive", continues=True)
         beside = made.path

@@ -30,7 +30,7 @@ from tidelog.manager.lifecycle.deletion_queue import remove_directory
 from tidelog.manager.lifecycle.lost_offsets import warn_of_lost_end
 from tidelog.manager.log_archiver import archived_facts
 from tidelog.manager.restore import AT_ONCE, Restoration
-from tidelog.readonly.read_files import storage_errors
+from tidelog.readonly.read_files import StorageErrors
 from tidelog.segment.filenames import (
     DELETE_DIRECTORY_SUFFIX,
     TopicPartition,
@@ -111,7 +111,7 @@ def restore_lost(
         KafkaStorageError: the disk failed, or is full; call it again.
     """
     fs = machine.fs
-    with storage_errors(path):
+    with StorageErrors(path):
         log_dir = LogDir(path, fs=fs, rng=machine.rng, has_all_logs=False)
         try:
             restoring = _Restoring(log_dir, archive, machine, on_bytes)

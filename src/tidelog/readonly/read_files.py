@@ -8,7 +8,6 @@ beside a writer a missing file is an answer, which each look treats where it hap
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
@@ -19,7 +18,7 @@ from tidelog.errors import KafkaStorageError, text_or_kind
 from tidelog.log.topic_id import PARTITION_METADATA_FILE, read_partition_metadata
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from uuid import UUID
 
     from tidelog.archive.archive_files import ArchiveFiles
@@ -32,19 +31,27 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-@contextmanager
-def storage_errors(path: str) -> Iterator[None]:
-    """Raise every OSError of the body but FileNotFoundError as KafkaStorageError.
+class StorageErrors:
+    """Raises every OSError of the body but FileNotFoundError as KafkaStorageError.
 
-    ``path`` is named where the error names no file.
+    ``path`` is named where the error names no file. It is around each operation of a reader, and a
+    generator's context takes longer than some of them.
     """
-    try:
-        yield
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        reason = error.strerror or text_or_kind(error)
-        raise KafkaStorageError(f"{error.filename or path}: {reason}") from error
+
+    __slots__ = ("_path",)
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
+    ) -> None:
+        if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
+            reason = error.strerror or text_or_kind(error)
+            raise KafkaStorageError(f"{error.filename or self._path}: {reason}") from error
 
 
 def reading(
@@ -62,7 +69,7 @@ def _passed_on(
     @wraps(method)
     def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:  # noqa: ANN401 - one of these
         path = self.path if isinstance(self, ReadFile) else str(args[0])
-        with storage_errors(path):
+        with StorageErrors(path):
             below = self.at(path)
             found: R = getattr(below, method.__name__)(*args, **kwargs)
             return found
@@ -142,7 +149,7 @@ class ReadFiles(FilesBelow):
         None where the directory does not lie in an archive, and was not joined with one.
         """
         if is_uri(directory):
-            with storage_errors(directory):
+            with StorageErrors(directory):
                 return self._in_archive(directory).start_offset(directory)
         joined = self._joined.get(directory)
         return None if joined is None else joined.start_offset
@@ -178,7 +185,7 @@ class ReadFiles(FilesBelow):
         if topic_id is None or (topic_id, partition) not in beside:
             return
         part = topic_id, partition
-        with storage_errors(directory):
+        with StorageErrors(directory):
             claim = read_claim(self._below, claim_file(data_dir, *part))
         if claim.archive is not None:
             archive = archive_at(claim.archive.uri)
@@ -188,19 +195,19 @@ class ReadFiles(FilesBelow):
     def coarse_index(self, path: str) -> CoarseIndex | None:
         """Return the coarse index of a ``.log`` file in an archive; None for one on a disk."""
         if is_uri(path):
-            with storage_errors(path):
+            with StorageErrors(path):
                 return self._in_archive(path).coarse_index(path)
         joined = self._joined.get(os.path.dirname(path)) if self._joined else None
         if joined is None:
             return None
-        with storage_errors(path):
+        with StorageErrors(path):
             return joined.coarse_index(path)
 
     def open(self, path: str, mode: OpenMode = "r") -> OpenFile:
         """Open a file, with the caller as its first holder."""
         if mode != "r":
             self.refuse(path)
-        with storage_errors(path):
+        with StorageErrors(path):
             return ReadFile(self.at(path).open(path))
 
     read = _passed_on(FileSystem.read)
@@ -209,7 +216,7 @@ class ReadFiles(FilesBelow):
 
     def exists(self, path: str) -> bool:
         """Return whether there is such a file or directory."""
-        with storage_errors(path):
+        with StorageErrors(path):
             try:
                 return self.at(path).exists(path)
             except FileNotFoundError:
@@ -226,7 +233,7 @@ class ReadFile(FileBelow):
 
     def hold(self) -> ReadFile:
         """Add a reference and return the file to use and close."""
-        with storage_errors(self.path):
+        with StorageErrors(self.path):
             held = self._below.hold()
         return self if held is self._below else ReadFile(held)
 
@@ -237,7 +244,7 @@ class ReadFile(FileBelow):
     def will_read(self, start: int, end: int) -> None:
         """Pass it on to a file that fetches its bytes from somewhere."""
         if isinstance(self._below, ReadOnlyFile):
-            with storage_errors(self.path):
+            with StorageErrors(self.path):
                 self._below.will_read(start, end)
 
     close = _passed_on(OpenFile.close)

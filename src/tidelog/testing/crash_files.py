@@ -8,6 +8,7 @@ import os
 import posixpath
 from contextlib import contextmanager
 from copy import deepcopy
+from functools import lru_cache
 from random import Random
 from threading import RLock
 from typing import TYPE_CHECKING, Final
@@ -21,12 +22,19 @@ from tidelog.testing.manual_time import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Buffer, Iterator  # type: ignore[attr-defined]  # Buffer: 3.12+
+    from contextlib import AbstractContextManager
     from typing import Self
 
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileLock, OpenFile, OpenMode
 
 _UNLIMITED: Final = 2**60
+
+
+@lru_cache(maxsize=4096)
+def _names_of(path: str) -> tuple[str, ...]:
+    names = posixpath.normpath(path).strip("/").split("/")
+    return tuple(name for name in names if name not in {"", "."})
 
 
 class CrashLock:
@@ -187,7 +195,7 @@ class CrashFileSystem:
                     raise os_error(errno.EEXIST, path)
                 node = self._file(path)
             else:
-                with self._faults.change("open", path):
+                with self.changing("open", path):
                     node = self._create(path)
             return CrashFile(self, node, path, is_writable=mode != "r")
 
@@ -249,7 +257,7 @@ class CrashFileSystem:
                 return
             if above != path:
                 self.make_directory(above)
-            with self._faults.change("make_directory", path):
+            with self.changing("make_directory", path):
                 if self._look_up(path) is not None:
                     raise os_error(errno.EEXIST, path)
                 node = DirectoryNode(self._clock.now_ms())
@@ -290,7 +298,7 @@ class CrashFileSystem:
         """Create the file if missing and lock it, without waiting."""
         with self.looking("lock", path):
             if self._look_up(path) is None:
-                with self._faults.change("lock", path):
+                with self.changing("lock", path):
                     self._create(path)
             node = self._file(path)
             if node in self._locked:
@@ -323,18 +331,22 @@ class CrashFileSystem:
 
     # For open files
 
-    @contextmanager
-    def looking(self, operation: str, path: str) -> Iterator[None]:
+    def looking(self, operation: str, path: str) -> AbstractContextManager[object]:
         """Hold the lock during an operation that changes nothing; raise any planned fault."""
         with self._lock:
             self._faults.check(operation, path)
-            yield
+        return self._lock  # a generator's context takes longer than most operations
 
     @contextmanager
     def changing(self, operation: str, *paths: str) -> Iterator[None]:
         """Hold the lock during a change of the disk, and raise any planned fault."""
-        with self._lock, self._faults.change(operation, *paths):
-            yield
+        with self._lock:
+            is_last = self._faults.begin_change(operation, *paths)
+            try:
+                yield
+            finally:
+                if is_last:
+                    self._faults.cut(operation, *paths)
 
     def put(self, node: FileNode, path: str, data: bytes, position: int) -> None:
         """Write to a file as far as there is space, then raise ENOSPC."""
@@ -408,9 +420,7 @@ class CrashFileSystem:
 
     def _look_up(self, path: str) -> Node | None:
         node: Node | None = self._disk.root
-        for name in posixpath.normpath(path).strip("/").split("/"):
-            if name in {"", "."}:
-                continue
+        for name in _names_of(path):
             if node is None:
                 return None
             if not isinstance(node, DirectoryNode):
@@ -502,12 +512,10 @@ class CrashFile:
         with self._use("map"):
             return memoryview(bytes(self._node.content))
 
-    @contextmanager
-    def _use(self, operation: str, *, changes: bool = False) -> Iterator[None]:
+    def _use(self, operation: str, *, changes: bool = False) -> AbstractContextManager[object]:
         self._check_usable(changes=changes)
         act = self._owner.changing if changes else self._owner.looking
-        with act(operation, self.path):
-            yield
+        return act(operation, self.path)
 
     def _check_usable(self, *, changes: bool) -> None:
         if self._owner.boot != self._boot:

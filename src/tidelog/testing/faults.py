@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import Final, NamedTuple
 
 # A cut during a sync comes before the sync has an effect. A cut during any other operation comes
 # after it: its change is not durable yet, so the power cut decides what is left of it.
@@ -110,22 +106,21 @@ class Faults:
                 failure.count -= 1
                 raise failure.error
 
-    @contextmanager
-    def change(self, name: str, *paths: str) -> Iterator[None]:
-        """Count an operation that changes something, and raise any fault planned for it."""
+    def begin_change(self, name: str, *paths: str) -> bool:
+        """Count an operation that changes something, and raise any fault planned for it.
+
+        Return whether the power fails at its end: however it ends, the caller calls ``cut``.
+        """
         self.check(name, *paths)
         self.operations.append(Operation(name, paths[0]))
         is_last = self._left == 0
         if self._left:
             self._left -= 1
         if is_last and name in _SYNCS:
-            self._cut(name, paths)
-        try:
-            yield
-        finally:
-            if is_last:
-                self._cut(name, paths)
+            self.cut(name, *paths)
+        return is_last
 
-    def _cut(self, name: str, paths: tuple[str, ...]) -> None:
+    def cut(self, name: str, *paths: str) -> None:
+        """Let the power fail in an operation."""
         self._is_off = True
         raise PowerCut(f"the power failed during {name} of {paths[0]}")

@@ -37,7 +37,7 @@ from tidelog.manager.rescue.new_log import NewLog
 from tidelog.manager.rescue.partition_copy import BrokenPartition, PartitionCopy
 from tidelog.manager.rescue.rescued_partition import LeftOut, Rescued, RescuedPartition
 from tidelog.readonly.missing.salvage import find_cut_files
-from tidelog.readonly.read_files import reading, storage_errors
+from tidelog.readonly.read_files import StorageErrors, reading
 from tidelog.segment.filenames import TopicPartition, log_directory_name
 from tidelog.staging.finished import FINISHED_FILE
 
@@ -119,7 +119,7 @@ class Rescue:
             KafkaStorageError: the source cannot be listed, descriptors or memory were short, or the
                 disk of the target failed or is full; the target is as it was. Call it again.
         """
-        with storage_errors(self._target):
+        with StorageErrors(self._target):
             made = NewDirectory(self._fs, self._target, BESIDE)
             check_outside(self._source, self._fs, self._target)
             made.begin(self._source.name, what="a rescue", continues=False)
