@@ -426,6 +426,42 @@ def test_the_power_can_fail_in_every_operation() -> None:
     assert {cut for cut, data in found if data == b"old"} == {0, 1, 2, 3, 4}
 
 
+def contents(fs: CrashFileSystem) -> dict[str, bytes | None]:
+    """Return the files at the root, and its directories as None."""
+    paths = sorted(f"/{name}" for name in fs.list("/"))
+    return {path: None if fs.stat(path).is_directory else fs.read(path) for path in paths}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda fs: fs.write("/new", b"ab"), id="write"),
+        pytest.param(lambda fs: fs.open("/new", "x"), id="open"),
+        pytest.param(lambda fs: fs.open("/f", "w").pwrite(b"ab", 0), id="pwrite"),
+        pytest.param(lambda fs: fs.open("/f", "w").truncate(1), id="truncate"),
+        pytest.param(lambda fs: fs.rename("/f", "/new"), id="rename"),
+        pytest.param(lambda fs: fs.make_directory("/new"), id="make_directory"),
+        pytest.param(lambda fs: fs.lock("/new"), id="lock"),
+        pytest.param(lambda fs: fs.delete("/f"), id="delete"),
+    ],
+)
+def test_the_power_fails_in_the_operation_that_is_planned(
+    change: Callable[[CrashFileSystem], object],
+) -> None:
+    """It has its effect on the disk, and its caller never learns of it."""
+    fs, without = CrashFileSystem(), CrashFileSystem()
+    for each in (fs, without):
+        durable(each, "/f", b"old")
+    change(without)
+
+    fs.crash_after(0)
+    with pytest.raises(PowerCut):
+        change(fs)
+    fs.power_cut("all")
+
+    assert contents(fs) == contents(without)
+
+
 def test_after_a_power_failure_nothing_works() -> None:
     """Clean-up code of the dead program can neither read nor change anything."""
     fs = CrashFileSystem()
