@@ -10,6 +10,7 @@ import logging
 import os
 from contextlib import contextmanager
 from functools import partial
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 from tidelog.cli.progress import ShownWork
@@ -84,14 +85,18 @@ def open_places(
     Settings of ``-o`` override a topic's own. The progress of a recovery is shown.
     """
     server_properties = broker_properties(args) if "server_properties" in args else None
-    with quiet(isinstance(fs, OverlayFiles)):
+    machine, is_plan = brief_machine(fs, clock_of(args)), isinstance(fs, OverlayFiles)
+    if is_plan:
+        # Sizes of files depend on what is drawn, and a plan says the same as often as it is asked.
+        machine = machine._replace(rng=Random(0))  # noqa: S311 - what it draws is not kept
+    with quiet(is_plan):
         notes = RecoveryNotes(ShownWork())
         with LogManager(
             BrokerConfig(
                 log_dirs=tuple(dict.fromkeys(os.path.dirname(place.path) for place in places)),
                 server_properties=server_properties,
             ),
-            brief_machine(fs, clock_of(args)),
+            machine,
             overrides=dict(getattr(args, "options", ())),
             watcher=notes,
             recovery=_rules(args),
