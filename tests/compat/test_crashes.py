@@ -107,7 +107,7 @@ def read_all_there(kafka: Kafka, topics: Iterable[str]) -> dict[tuple[str, str],
 def recovered(data: Path, folder: Path) -> Path:
     """Open a copy of a data directory, and close it; return the copy."""
     copy = folder / "recovered"
-    shutil.copytree(data, copy)
+    shutil.copytree(data, copy, ignore=shutil.ignore_patterns("*.sock"))
     with tidelog.open(copy):
         pass
     return copy
