@@ -11,8 +11,10 @@ import tidelog
 from tidelog.archive import coarse_index, open_archives, segment_object
 from tidelog.archive.archived_partitions import ArchivedPartitions
 from tidelog.archive.copier import ClosedSegment
+from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.service.log_service import LogService
+from tidelog.testing.manual_time import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -88,7 +90,10 @@ def give_up_locally(data: Path, uri: str) -> None:
 
     Of topics with ``remote.storage.enable=true``, by their local limits, as ``tidelog run`` does.
     """
-    with tidelog.open(data, config={"tidelog.archive.uri": uri}) as logs:
+    # On a clock that stands still nothing runs by itself: a pass in the background could have a log
+    # that this one then leaves out.
+    clock = ManualClock(SYSTEM_CLOCK.now_ms())
+    with tidelog.open(data, config={"tidelog.archive.uri": uri}, clock=clock) as logs:
         assert isinstance(logs.manager, LogService)
         tasks = logs.manager.tasks
         assert tasks.archiving is not None
