@@ -90,6 +90,11 @@ class ShownMember(NamedTuple):
     client_host: Annotated[
         str | None, "Address of the member, or the process that a reader in Python is in."
     ]
+    partitions: Annotated[
+        tuple[tuple[str, int], ...],
+        "Partitions that it has, each a list of topic and number; empty, too, while the group is"
+        " not `Stable`, and for a member of another protocol than consumers'.",
+    ] = ()
 
 
 class ChangedPosition(NamedTuple):

@@ -307,17 +307,23 @@ class Groups(OfOneProcess):
 
     def has_reader(self, group: str) -> bool:
         """Whether a reader of this program, or of one that has joined it, has the group."""
-        return bool(self.processes_of(group))
+        with self._lock:
+            return bool(self._members.get(group))
 
     def with_readers(self) -> set[str]:
         """Return the groups that readers have."""
         with self._lock:
             return {group for group, readers in self._members.items() if readers}
 
-    def processes_of(self, group: str) -> list[str]:
-        """Return of each reader that has the group which process it is in."""
+    def readers_of(self, group: str) -> list[tuple[str, dict[str, list[int]]]]:
+        """Return of each reader that has the group its process, and its partitions by topic."""
         with self._lock:
-            return list(self._members.get(group, {}).values())
+            readers = list(self._members.get(group, {}).items())
+        topics = self._topics()
+        return [
+            (process, {name: _read_of(one, topics[name]) for name in one.topics if name in topics})
+            for one, process in readers
+        ]
 
     def enter_clients(self, group: str, clients: Callable[[], tuple[str, ...]]) -> None:
         """Leave a group to clients, until ``leave_clients``; ``clients`` names them, on any thread.
@@ -365,6 +371,10 @@ def is_of_live_topic(key: TopicPartition, position: Position, topics: Mapping[st
     """Return whether the topic is still the one in which the position was committed."""
     topic = topics.get(key.topic)
     return topic is not None and position.topic_id in {None, topic.topic_id}
+
+
+def _read_of(one: Member, topic: Topic) -> list[int]:
+    return sorted(topic.partitions if one.partitions is None else one.partitions)
 
 
 def _overlap(one: Member, other: Member) -> bool:

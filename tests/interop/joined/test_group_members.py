@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -62,21 +63,24 @@ def test_members_and_readers_are_shown_with_where_they_are(
         ("joined", "Stable", "tidelog", JOINED),
         ("left", "Empty", None, None),
     ]
+    assert [row["partitions"] for row in found] == [[["t", 0]], [["t", 0]], [["t", 0]], []]
     assert rows(data, capsys) == found
     validated("groups members", found)
     assert main(["groups", "--members", "-d", str(data)]) == 0
-    assert "127.0.0.1" in capsys.readouterr().out
+    assert re.search(r"/127.0.0.1 +t-0 *\n", capsys.readouterr().out)
     assert main(["groups", "nobody", "--members", "-d", str(data)]) != 0
     assert "there is no group nobody" in capsys.readouterr().err
 
 
 def test_the_admin_calls_of_clients_show_readers(broker: Served) -> None:
-    """With the same state and place."""
+    """With the same state, place and partitions."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     found = admin.describe_consumer_groups(["here"])["here"].result(30)
 
     assert [(one.client_id, one.host) for one in found.members] == [("tidelog", HERE)]
     assert found.state.name == "STABLE"
+    (assigned,) = found.members[0].assignment.topic_partitions
+    assert (assigned.topic, assigned.partition) == ("t", 0)
 
 
 def test_a_directory_without_groups_is_reported(

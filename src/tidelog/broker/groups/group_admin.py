@@ -9,11 +9,13 @@ from tidelog.broker.allowed_operations import OF_GROUP
 from tidelog.broker.client_request import refused
 from tidelog.broker.groups.classic_group import GroupState
 from tidelog.broker.shards import code_for_client
+from tidelog.codec.messages.message_table import messages_of
+from tidelog.codec.messages.message_writer import with_version, write_message
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaError, NonEmptyGroup
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from tidelog.broker.client_request import Answer, Request
     from tidelog.broker.groups.classic_group import ClassicGroup
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from tidelog.segment.filenames import TopicPartition
 
 _CLASSIC: Final = "classic"
+_ASSIGNMENT: Final = 1
 
 
 class GroupAdmin:
@@ -77,8 +80,10 @@ class GroupAdmin:
         group = self._coordinator.groups.get(group_id)
         if group is None:
             members = [
-                _reader_as_member(number, process)
-                for number, process in enumerate(self._groups.processes_of(group_id), start=1)
+                _reader_as_member(number, process, partitions)
+                for number, (process, partitions) in enumerate(
+                    self._groups.readers_of(group_id), start=1
+                )
             ]
             is_known = members or group_id in known
             state = self._state(group_id, None) if is_known else GroupState.DEAD
@@ -142,13 +147,18 @@ class GroupAdmin:
         return ErrorCode.NONE
 
 
-def _reader_as_member(number: int, process: str) -> dict[str, Any]:
-    """Return a member that stands for a reader in Python; it has no protocol."""
+def _reader_as_member(
+    number: int, process: str, partitions: Mapping[str, list[int]]
+) -> dict[str, Any]:
+    """Return a member that stands for a reader in Python, with partitions as a consumer has."""
+    assigned = [{"topic": name, "partitions": of_topic} for name, of_topic in partitions.items()]
+    message = messages_of("consumer")[_ASSIGNMENT, 0]
+    parts = write_message(message, {"assignedPartitions": assigned, "userData": None})
     return {
         "memberId": f"reader-{number}",
         "groupInstanceId": None,
         "clientId": "tidelog",
         "clientHost": process,
         "memberMetadata": b"",
-        "memberAssignment": b"",
+        "memberAssignment": with_version(0, parts),
     }

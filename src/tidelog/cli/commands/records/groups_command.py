@@ -55,7 +55,8 @@ COMMAND: Final = Command(
         argument(
             "--members",
             action="store_true",
-            help="show who has the groups, as the process that holds the directory knows it",
+            help="show who has the groups, and which partitions, as the process that holds the"
+            " directory knows it",
         ),
         argument(
             "--execute",
