@@ -486,8 +486,7 @@ class _Directory(ManagerPart):
         self._commits.watcher.applied(journal.txn, self._placed_bytes, self._placing_bytes)
 
     def check_room(self, size_bytes: int) -> None:
-        if self.path in self._registry.reserve.full:
-            raise DirectoryFull(f"{self.path} takes no appends: less than its reserve is free")
+        self._registry.reserve.check_directory(self.path)
         free = self.fs.free_bytes(self.path)
         if free < size_bytes:
             raise DirectoryFull(f"{self.path} has {free:,} bytes free; {size_bytes:,} are needed")

@@ -76,9 +76,9 @@ class Home(ManagerHome):
         super().__init__(**settings)
         self.topic_ids: dict[str, UUID] = {}
 
-    def started(self, config: Mapping[str, str] | None = None) -> LogService:
+    def started(self, config: Mapping[str, str] | None = None, **settings: Any) -> LogService:
         """Start the service, create the topic and let all tasks run once."""
-        manager = self.open()
+        manager = self.open(**settings)
         if "t" not in manager.topics():
             manager.create_topic("t", 2, config)
         self.topic_ids = {name: one.topic_id for name, one in manager.topics().items()}
@@ -447,14 +447,18 @@ def test_what_a_full_disk_keeps_from_being_applied_is_reported_as_committed() ->
 
 
 def test_a_disk_without_space_for_the_records_refuses_them() -> None:
-    """As a commit in the same process does."""
+    """As a commit in the same process does; below the reserve, the error names the setting."""
     home = Home(internal_segment_bytes=1_000_000)
-    home.started()
+    home.started(tidelog_reserve_bytes=40_000)
     transaction = staged(home, {T0: [b"a" * 100_000]})
     home.fs.set_free_bytes(50_000)
 
     with pytest.raises(DirectoryFull, match="bytes free; 100,072 are needed"):
         home.commit(transaction, timeout_ms=3000)
+    home.fs.set_free_bytes(39_999)
+    home.clock.advance(1000)
+    with pytest.raises(DirectoryFull, match=r"less than tidelog\.reserve\.bytes, 40,000, free"):
+        home.commit(staged(home, {T0: [b"a"]}), timeout_ms=3000)
 
     assert home.own_files() == []
 

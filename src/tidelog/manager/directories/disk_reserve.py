@@ -44,7 +44,12 @@ class DiskReserve:
 
     def check(self, log: Log) -> None:
         """Raise DirectoryFull if the log's directory takes no appends now."""
-        if self.full and (path := log.data_dir) in self.full:
+        if self.full:
+            self.check_directory(log.data_dir)
+
+    def check_directory(self, path: str) -> None:
+        """Raise DirectoryFull if a directory takes no appends now."""
+        if path in self.full:
             raise DirectoryFull(
                 f"{path} takes no appends: its disk has less than tidelog.reserve.bytes,"
                 f" {self._reserve_bytes():,}, free"
