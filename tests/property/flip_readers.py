@@ -336,7 +336,9 @@ class OnDisk:
         return {
             "cat --last": lambda: printed("cat", "t", "--last", "4"),
             "offsets": lambda: printed("offsets", "t"),
-            "offsets committed": lambda: printed("offsets", "t", "--isolation", COMMITTED),
+            "offsets --count committed": lambda: printed(
+                "offsets", "t", "--count", "--isolation", COMMITTED
+            ),
             "offsets --count": lambda: printed("offsets", "t", "--count"),
             "offsets --at": lambda: printed("offsets", "t", "--at", "max-timestamp"),
         }
