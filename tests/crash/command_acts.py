@@ -6,7 +6,6 @@ records; of all others each record must be there after any fault.
 
 from __future__ import annotations
 
-import json
 import shutil
 from contextlib import redirect_stderr, redirect_stdout
 from functools import partial
@@ -16,11 +15,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tests.crash.children import in_child
 from tests.crash.fault_kinds import KINDS
 from tests.crash.planned_faults import PlannedFault
-from tests.machinery import metadata_log as made
+from tests.machinery.metadata_log import add_cluster_metadata
 
 import tidelog
 from tidelog.cli.main import main
-from tidelog.codec.uuid_text import parse_uuid
 from tidelog.embedded.doors import open_briefly
 from tidelog.records.builder import build_batch
 
@@ -117,19 +115,6 @@ def run(home: Path, *words: str) -> Ran:
         except KeyboardInterrupt:
             code = 130
     return Ran(code, out.getvalue(), err.getvalue())
-
-
-def add_cluster_metadata(data: Path) -> None:
-    """Let a broker have used the directory: its metadata names a setting of topic t."""
-    content = json.loads((data / "tidelog.topics.json").read_text("utf-8"))
-    values = []
-    for topic in content["topics"]:
-        topic_id = parse_uuid(topic["id"])
-        values += [made.topic(topic["name"], topic_id), made.partition(topic_id, 0)]
-    values.append(made.setting("retention.ms", "77", "t"))
-    path = data / "__cluster_metadata-0"
-    path.mkdir(exist_ok=True)
-    (path / f"{0:020d}.log").write_bytes(made.metadata_log([values]))
 
 
 def _tear(home: Path) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import TYPE_CHECKING, Final
 
+from tidelog.codec.uuid_text import parse_uuid
 from tidelog.codec.varint import write_unsigned_varint
 from tidelog.datadir.cluster_metadata.metadata_records import (
     FRAME_VERSION,
@@ -17,6 +19,7 @@ from tidelog.segment.filenames import log_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
     from uuid import UUID
 
     from tidelog.env.files import FileSystem
@@ -114,3 +117,16 @@ def write_metadata(
     fs.write(log_file(path, start), log)
     for name, data in snapshots.items():
         fs.write(os.path.join(path, f"{int(name[1:]):020}-{1:010}.checkpoint"), data)
+
+
+def add_cluster_metadata(data: Path) -> None:
+    """Let a broker have used the directory: its metadata names a setting of topic t."""
+    content = json.loads((data / "tidelog.topics.json").read_text("utf-8"))
+    values = []
+    for one in content["topics"]:
+        topic_id = parse_uuid(one["id"])
+        values += [topic(one["name"], topic_id), partition(topic_id, 0)]
+    values.append(setting("retention.ms", "77", "t"))
+    path = data / "__cluster_metadata-0"
+    path.mkdir(exist_ok=True)
+    (path / f"{0:020d}.log").write_bytes(metadata_log([values]))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import io
-import json
 import shutil
 import signal
 import sys
@@ -13,14 +12,13 @@ from errno import EACCES, ENOSPC
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from tests.machinery import metadata_log as made
+from tests.machinery.metadata_log import add_cluster_metadata
 
 import tidelog
 from tidelog.__main__ import _INTERRUPTED
 from tidelog.cli.main import main
 from tidelog.cli.options import EXIT_CODES
 from tidelog.cli.parser import COMMAND_MODULES
-from tidelog.codec.uuid_text import parse_uuid
 from tidelog.env.system_files import SystemFile, SystemFiles
 from tidelog.exit_codes import ExitCode
 
@@ -111,19 +109,6 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy = shutil.copytree(path, path.parent / "copy")
     assert main(["archive", str(copy), "--to", (path.parent / "lake").as_uri()]) == 0
     return path
-
-
-def add_cluster_metadata(data: Path) -> None:
-    """Let a broker have used the directory: its metadata names a setting of topic t."""
-    content = json.loads((data / "tidelog.topics.json").read_text("utf-8"))
-    values = []
-    for topic in content["topics"]:
-        topic_id = parse_uuid(topic["id"])
-        values += [made.topic(topic["name"], topic_id), made.partition(topic_id, 0)]
-    values.append(made.setting("retention.ms", "77", "t"))
-    path = data / "__cluster_metadata-0"
-    path.mkdir(exist_ok=True)
-    (path / f"{0:020d}.log").write_bytes(made.metadata_log([values]))
 
 
 def words_of(name: str, data: Path) -> list[str]:

@@ -14,13 +14,13 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from tests.machinery.metadata_log import add_cluster_metadata
 from tests.unit.cli.test_exit_codes import (
     ACTS,
     COMMANDS,
     INPUT,
     READS_NOTHING,
     WITHOUT_DIRECTORY,
-    add_cluster_metadata,
 )
 
 import tidelog
