@@ -18,7 +18,7 @@ class TidelogError(Exception):
 
 @dataclass_transform(eq_default=False)
 class _WithFields(TidelogError):
-    """An error made of the fields that its class declares, after those of its base.
+    """An error whose fields are declared in its class; those of its base come first.
 
     They are its ``args``, too, by which it is pickled. A plain class, since what ``dataclasses``
     generates takes time at each start.

@@ -19,10 +19,10 @@ from tests.crash.command_acts import ACTS
 from tests.crash.fault_kinds import KINDS
 from tests.machinery.scale import scaled
 
-from tidelog.cli.parser import COMMAND_MODULES, make_parser
+from tidelog.cli.completion import parser_of
+from tidelog.cli.parser import COMMAND_MODULES
 
 if TYPE_CHECKING:
-    from argparse import ArgumentParser
     from collections.abc import Sequence
 
     from tests.conftest import Enumerated
@@ -99,18 +99,11 @@ def test_every_command_that_changes_something_is_swept() -> None:
 def test_every_option_of_such_a_command_is_swept(command: str) -> None:
     """Those with which it changes something else are among the acts."""
     words = {word for act in ACTS.values() if act.words[0] == command for word in act.words}
-    names = [set(action.option_strings) for action in parser_of(command)._actions]
+    names = [set(action.option_strings) for action in parser_of(command).actions]
 
     missing = [min(each) for each in names if each and not each & (words | PLAIN)]
 
     assert missing == []
-
-
-def parser_of(command: str) -> ArgumentParser:
-    """Return the parser of one command."""
-    (commands,) = make_parser([command])._subparsers._group_actions  # type: ignore[union-attr]  # argparse keeps them so
-    parser: ArgumentParser = commands.choices[command]  # type: ignore[index]  # as above
-    return parser
 
 
 @pytest.mark.timeout(600)

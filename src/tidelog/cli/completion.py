@@ -58,7 +58,7 @@ def complete(words: Sequence[str]) -> Answer:
         return _starting(last, first)
     if before[0] not in COMMAND_MODULES:
         return Answer([])
-    return _Line(_parser_of(before[0]), before[1:]).complete(last)
+    return _Line(parser_of(before[0]), before[1:]).complete(last)
 
 
 def _joined(words: Sequence[str]) -> list[str]:
@@ -85,7 +85,8 @@ def _subcommands(parser: CommandParser) -> list[Action]:
     return [action for action in parser.actions if action.nargs == "A..."]
 
 
-def _parser_of(command: str) -> CommandParser:
+def parser_of(command: str) -> CommandParser:
+    """Return the parser of one command."""
     [action] = _subcommands(make_parser([command]))
     return _nested(action)[command]
 

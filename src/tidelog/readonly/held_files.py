@@ -36,8 +36,8 @@ def outdated_if_gone(path: str) -> Iterator[None]:
 def check_topic(fs: FileSystem, directory: str, topic_id: UUID | None) -> None:
     """Raise KafkaStorageError if a partition is another topic's by now; None: that is not known.
 
-    Its files have the same names and offsets, and would pass for those of the old one. To be called
-    after they were opened: a topic that is still there was there before.
+    The files of the new topic have the same names and offsets, and would be read as the old one's.
+    Call this after opening them: if the old topic is still there now, they are its files.
     """
     if topic_id is not None and topic_id_or_none(fs, directory) not in {None, topic_id}:
         raise KafkaStorageError(f"{directory} was deleted and created again while it was read")

@@ -25,8 +25,9 @@ from tests.unit.cli.test_exit_codes import (
 
 import tidelog
 from tidelog.cli import main as cli_main
+from tidelog.cli.completion import parser_of
 from tidelog.cli.main import main
-from tidelog.cli.parser import COMMAND_MODULES, make_parser
+from tidelog.cli.parser import COMMAND_MODULES
 from tidelog.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -193,8 +194,7 @@ def words_of(option: Option, home: Path) -> list[str]:
 def options_of(name: str) -> Iterator[Option]:
     """Yield the options of a command that its line does not have."""
     line = LINES[name]
-    (commands,) = make_parser([line[0]])._subparsers._group_actions  # type: ignore[union-attr]  # argparse keeps them so
-    for option in commands.choices[line[0]].actions:  # type: ignore[index]  # as above
+    for option in parser_of(line[0]).actions:
         if not option.option_strings or option.dest in OF_EVERY_COMMAND:
             continue
         if (line[0], name_of(option)) in HARMLESS | ENDLESS | NEVER_HERE.keys():

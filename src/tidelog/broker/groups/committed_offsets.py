@@ -80,7 +80,7 @@ class CommittedOffsets:
             records = position_records(group, positions)
             info = self._appends.call(home, partial(home.append_records, records))
         except KafkaError as error:
-            return {"topics": each_partition(values["topics"], code_for_client(error))}
+            return _refused(values["topics"], error)
         if isinstance(info, asyncio.Task):
             # Before it is appended, later requests of the connection wait, too.
             return self._kept(group, info, values["topics"], answer)
@@ -90,8 +90,7 @@ class CommittedOffsets:
 
         def ended(error: BaseException | None) -> None:
             if isinstance(error, KafkaError):
-                code = code_for_client(error)
-                later.give({"topics": each_partition(values["topics"], code)})
+                later.give(_refused(values["topics"], error))
             elif error is not None:
                 later.fail(error)
             else:
@@ -106,7 +105,7 @@ class CommittedOffsets:
         try:
             await self.durable(group, taken)
         except KafkaError as error:
-            return {"topics": each_partition(topics, code_for_client(error))}
+            return _refused(topics, error)
         return answer
 
     def check_no_reader(self, group: str) -> None:
@@ -361,3 +360,8 @@ def _position(key: TopicPartition, found: Position | None, *, is_stable: bool) -
         "committedLeaderEpoch": found.leader_epoch,
         "metadata": found.metadata,
     }
+
+
+def _refused(topics: list[dict[str, Any]], error: KafkaError) -> dict[str, Any]:
+    """Return the answer to a commit of which no position was taken."""
+    return {"topics": each_partition(topics, code_for_client(error))}

@@ -86,7 +86,7 @@ def messages_of(family: str) -> Messages:
 def nearest(family: str, number: int, version: int) -> Message:
     """Return a message in a version, or in the known one that is nearest to it.
 
-    A later version of these formats adds fields after those of the one before.
+    Later versions of these formats only append fields.
     """
     known = [one for other, one in messages_of(family) if other == number and one != KEY]
     return messages_of(family)[number, min(max(version, min(known)), max(known))]
