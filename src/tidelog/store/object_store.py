@@ -50,6 +50,8 @@ DEFAULT_TIMEOUT_MS: Final = 30_000
 """Of one request, and so of one part."""
 DEFAULT_RETRY_TIMEOUT_MS: Final = 60_000
 """From the first attempt of a request to the last one."""
+MAX_RETRIES: Final = 10
+"""Of one request: some seven seconds where the store refuses all of them."""
 CREATE_ATTEMPTS: Final = 5
 """How often a creation is sent whose outcome is unknown."""
 MAX_GAP_BYTES: Final = 1 << 20
@@ -196,6 +198,7 @@ class ObjectStore:
                 problem = problem or gone
             except StoreUnavailable as error:
                 problem = error
+                break  # it has been away for all attempts of a read
             else:
                 if is_ours:
                     self._make_durable(name)
@@ -351,10 +354,12 @@ class ObjectStore:
             "allow_http": given.pop("allow_http", str(_is_plain(kind, given)).lower()) == "true",
         }
         retry = {
-            "max_retries": 5,
+            "max_retries": MAX_RETRIES,
             "backoff": {
-                "init_backoff": timedelta(milliseconds=50),
-                "max_backoff": timedelta(seconds=5),
+                # Each wait is drawn between the first one and twice the last one: they grow by
+                # half the first one each. Shorter ones would not outlive a restart of the store.
+                "init_backoff": timedelta(milliseconds=200),
+                "max_backoff": timedelta(seconds=2),
                 "base": 2,
             },
             "retry_timeout": timedelta(milliseconds=retry_ms),

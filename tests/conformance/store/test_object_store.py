@@ -197,6 +197,16 @@ def test_reads_are_tried_again(s3: ObjectStore, server: ObjectServer, kind: str)
     assert s3.get_ranges("x", [(5, 9_000)]) == [data[5:9_000]]
 
 
+def test_a_store_that_is_away_for_a_moment_is_waited_for(server: ObjectServer) -> None:
+    """As while it is restarted: it refuses more than a few attempts."""
+    store = ObjectStore(f"s3://{BUCKET}/some/prefix", server.options)
+    put_bytes(store, "x", b"1")
+    server.faults += [Fault("503", "GET")] * 7
+
+    assert store.get("x") == b"1"
+    assert not server.faults
+
+
 def test_a_store_that_does_not_answer_is_an_error_in_time(
     s3: ObjectStore, server: ObjectServer
 ) -> None:
