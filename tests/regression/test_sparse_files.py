@@ -1,4 +1,4 @@
-"""Files of two gigabytes that hold next to nothing, as anybody can make them with ``truncate``."""
+"""Files that hold next to nothing of their size, as anybody can make them with ``truncate``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidelog.cli.main import main
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.records.batch import BATCH_HEADER
+from tidelog.records.builder import build_batch
+from tidelog.records.damage.past_damage import BadBytes, walk_past_damage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,6 +25,8 @@ if sys.platform != "win32":
 SPARSE_BYTES = (2 << 30) - 8
 ROOM_BYTES = 1536 << 20
 """Address space of a command: enough for all it does, and less than a sparse file."""
+HOLE_BYTES = 1 << 40
+"""More than can be read while a test lasts."""
 NAME = f"{0:020}"
 FILES = (
     *(f"t-0/{2:020}.snapshot", f"t-0/{NAME}.index", f"t-0/{NAME}.timeindex"),
@@ -75,3 +81,42 @@ def test_a_sparse_file_is_not_read_into_memory(
     assert "Traceback" not in errors
     assert "MemoryError" not in errors
     assert os.strerror(errno.ENOMEM) not in errors  # it was read, and did not fit
+
+
+@pytest.mark.parametrize("words", ["list", "cat t", "describe", "offsets t --count", "verify"])
+def test_a_hole_at_the_end_of_a_log_is_passed_over(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: str
+) -> None:
+    """Whether it is longer than a segment, or a file was preallocated for one."""
+    data = tmp_path / "d"
+    (tmp_path / "lines").write_text("a\nb\n")
+    assert main(["create", "t", "-d", str(data)]) == 0
+    assert main(["append", "t", str(tmp_path / "lines"), "-d", str(data)]) == 0
+    os.truncate(data / f"t-0/{NAME}.log", HOLE_BYTES)
+    capsys.readouterr()
+
+    assert main([*words.split(), "-d", str(data)]) in {0, 1}
+
+    assert main(["rescue", str(data), "--to", str(tmp_path / "rescued")]) == 0
+    assert "copied 2 records" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("shift", [0, 1, BATCH_HEADER.size - 1, BATCH_HEADER.size, 4096, 65_536])
+def test_a_batch_behind_a_hole_is_found(tmp_path: Path, shift: int) -> None:
+    """Wherever it lies in what is read at once, and though its first bytes are zeros."""
+    batch = build_batch([(1000, b"k", b"v", ())])
+    assert batch[0] == 0
+    at = HOLE_BYTES + shift
+    with (tmp_path / "log").open("wb") as written:
+        written.write(b"no batch")
+        written.seek(at)
+        written.write(batch)
+    file = SYSTEM_FILES.open(str(tmp_path / "log"))
+
+    bad, piece = walk_past_damage(file, 0, file.size())
+
+    assert isinstance(bad, BadBytes)
+    assert (bad.position, bad.end) == (0, at)
+    assert not isinstance(piece, BadBytes)
+    assert piece.batches.base_offset.tolist() == [0]
+    file.close()

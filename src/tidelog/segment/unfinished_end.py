@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from tidelog.env.files import next_data
 from tidelog.records.batch import BATCH_PREFIX, INT64_MAX, LOG_OVERHEAD
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def only_zeros(file: OpenFile, position: int, end: int = INT64_MAX) -> bool:
     end = min(end, file.size())
     block = bytearray(max(min(_BLOCK_BYTES, end - position), 0))
     zeros = bytes(len(block))
-    while position < end:
+    while (position := next_data(file, position, end)) < end:
         if len(block) > end - position:
             return not file.pread(end - position, position).strip(b"\0")
         file.pread_into(block, position)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.codec.crc32c import crc32c
+from tidelog.env.files import next_data
 from tidelog.lazy import np
 from tidelog.records.batch import (
     BATCH_HEADER,
@@ -33,6 +34,7 @@ _PIECE_BYTES: Final = 64 << 10
 """Small, since each bad batch begins another read."""
 
 _SEARCH_BYTES: Final = 64 << 10
+_ZEROS: Final = bytes(_SEARCH_BYTES + BATCH_HEADER.size)
 _LARGE_BYTES: Final = 4 << 20
 """A batch that claims to be larger is checked in chunks before it is read as a whole."""
 _MAGIC_AT: Final = BATCH_HEADER.offsets["magic"]
@@ -152,15 +154,20 @@ def _is_checksum_right(file: OpenFile, position: int, size: int) -> bool:
 
 def _search(file: OpenFile, start: int, end: int) -> int:
     left = _MOST_READS * (end - start)
-    for position in range(start, end, _SEARCH_BYTES):
-        wanted = min(_SEARCH_BYTES + BATCH_HEADER.size, end - position)
-        for at in _candidates(file.pread(wanted, position)):
+    position = start
+    while position < end:
+        data = file.pread(min(len(_ZEROS), end - position), position)
+        is_empty = _ZEROS.startswith(data)
+        for at in () if is_empty else _candidates(data):
             left -= _stated_size(file, position + at, end)
             if left < 0:
                 return end
             size = valid_size(file, position + at, end)
             if size and _is_followed(file, position + at, size, end):
                 return position + at
+        position += _SEARCH_BYTES
+        if is_empty:  # a header may begin with zeros
+            position = max(position, next_data(file, position, end) - BATCH_HEADER.size)
     return end
 
 
