@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import struct
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final
@@ -439,7 +440,7 @@ def _spoil_value(rng: Random, content: Any) -> str:  # noqa: ANN401 - any JSON v
             continue
         if key == "config" and isinstance(inner, dict):
             name, value = rng.choice(_SETTINGS)
-            inner[name] = rng.choice((value, value, value, rng.choice(_VALUES)))
+            inner[name] = rng.choice((value, value, value, deepcopy(rng.choice(_VALUES))))
             return f"{name} = {inner[name]!r}"
         how = rng.random()
         if how < 0.2:
@@ -449,7 +450,7 @@ def _spoil_value(rng: Random, content: Any) -> str:  # noqa: ANN401 - any JSON v
             new = rng.choice(("../x", "-1", "00", "x", "\n", "4294967296", "name", ""))
             at[new] = at.pop(key)
             return f"{'.'.join(where)} is {new!r}"
-        at[key] = rng.choice(_VALUES)
+        at[key] = deepcopy(rng.choice(_VALUES))  # a later change must not change the choices
         return f"{'.'.join(where)} = {str(at[key])[:40]!r}"
     return ""
 
