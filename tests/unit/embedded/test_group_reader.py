@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.machinery.transactions import append_transaction
+from tests.machinery.transactions import (
+    append_transaction,
+    begin_with_position,
+    end_transaction,
+)
 
 import tidelog
 from tidelog.env.system_files import SYSTEM_FILES
@@ -28,19 +32,13 @@ from tidelog.readonly.group_positions import (
 )
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.records.batch import TimestampType
-from tidelog.records.builder import build_batch
-from tidelog.records.control import build_marker
 from tidelog.records.record import Record
-from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.machinery.fields import ProducerFields
-
     from tidelog.embedded.group_reader import GroupReader
-    from tidelog.manager.partition import Partition
 
 OFFSETS = "__consumer_offsets"
 GROUPED = TopicPartition("t", 0)
@@ -467,7 +465,7 @@ def test_commits_behind_an_open_transaction_count_at_once(tmp_path: Path) -> Non
         logs.create_topic(OFFSETS, 1, {"cleanup.policy": "compact"})
         partition = logs.partition(OFFSETS, 0)
         for producer_id, offset in ((7, 1), (8, 7), (9, 6)):
-            begin_with_position(partition, producer_id, offset)
+            begin_with_position(partition, producer_id, GROUPED, offset)
         end_transaction(partition, 8, is_commit=False)
         seen = [position_in(logs)]
         for offset in (2, 5):
@@ -478,7 +476,7 @@ def test_commits_behind_an_open_transaction_count_at_once(tmp_path: Path) -> Non
     with tidelog.open(tmp_path) as logs:
         partition = logs.partition(OFFSETS, 0)
         end_transaction(partition, 7, is_commit=True)
-        begin_with_position(partition, 10, 8)
+        begin_with_position(partition, 10, GROUPED, 8)
         seen += [position_in(logs), position_beside(logs, tmp_path)]
     with tidelog.open(tmp_path) as logs:
         end_transaction(logs.partition(OFFSETS, 0), 10, is_commit=True)
@@ -500,23 +498,6 @@ def position_beside(logs: tidelog.Logs, path: Path) -> int | None:
     logs.close()
     found = group_positions(open_directory_read_only(str(path), fs=SYSTEM_FILES))
     return {one.key: one.offset for one in found}[GROUPED]
-
-
-def begin_with_position(partition: Partition, producer_id: int, offset: int) -> None:
-    """Append a position of group g in t-0 within a transaction that stays open."""
-    value = position_value(Position(offset, -1, "", 1000, None))
-    records = [(1000, position_key("g", GROUPED), value, ())]
-    guard = partition.log.start_verification(producer_id, 0, 0, supports_epoch_bump=False)
-    fields: ProducerFields = {"producer_id": producer_id, "producer_epoch": 0}
-    batch = build_batch(records, **fields, base_sequence=0, transactional=True)
-    partition.append(batch, verification_guard=guard)
-
-
-def end_transaction(partition: Partition, producer_id: int, *, is_commit: bool) -> None:
-    """Append the marker that ends a producer's transaction."""
-    fields: ProducerFields = {"producer_id": producer_id, "producer_epoch": 0}
-    marker = build_marker(**fields, coordinator_epoch=0, is_commit=is_commit, timestamp=1000)
-    partition.append(marker, AppendOrigin.COORDINATOR, transaction_version=0)
 
 
 def test_unreadable_records_are_passed_over(tmp_path: Path) -> None:

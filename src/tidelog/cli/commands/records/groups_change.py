@@ -14,7 +14,14 @@ from tidelog.errors import InvalidArgument, UnknownTopicOrPartition
 from tidelog.explain.groups import ChangedPosition, group_positions
 from tidelog.explain.printable_text import format_time, printable
 from tidelog.readonly.absent_partitions import BY_NOTHING
+from tidelog.readonly.group_positions import (
+    OFFSETS_TOPIC,
+    partition_of_group,
+    read_committed_position,
+)
 from tidelog.readonly.read_only_directory import open_directory_read_only
+from tidelog.readonly.read_only_log import ReadUpTo
+from tidelog.records.known_records import known_records
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
@@ -105,13 +112,27 @@ def delete(args: Namespace, names: list[str]) -> int:
     deleted: list[ChangedPosition] = []
     try:
         for group in dict.fromkeys(names):
-            keys = [one.key for one in found if one.group == group]
-            delete_group(_home(args, group), group, keys)
+            keys = {one.key for one in found if one.group == group}
+            delete_group(_home(args, group), group, keys | _unsettled(directory, group))
             deleted += [one for one in rows if one.group == group]
     finally:
         if deleted:
             _print(args, deleted)
     return 0
+
+
+def _unsettled(directory: ReadOnlyDirectory, group: str) -> set[TopicPartition]:
+    """Return the partitions of which a transaction that has not ended may set a group's position.
+
+    Left out of a deletion, its commit would bring them back.
+    """
+    topic = directory.topic(OFFSETS_TOPIC)
+    number = partition_of_group(group, len(topic.partitions) + len(topic.missing))
+    with directory.open(OFFSETS_TOPIC, number) as log:
+        end = log.end_offset(ReadUpTo.LOG_END)
+        records = log.records(log.last_stable_offset(ReadUpTo.LOG_END), end)
+        found = known_records(records, read_committed_position, log.directory)
+        return {one.key for _, one in found if one.group == group}
 
 
 def _opened(args: Namespace) -> ReadOnlyDirectory:

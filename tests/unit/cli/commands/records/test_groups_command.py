@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tests.machinery.transactions import begin_with_position, end_transaction
+
 import tidelog
 from tidelog.codec.messages.keyed_message import write_value
 from tidelog.readonly.group_positions import (
@@ -215,6 +217,26 @@ def test_groups_are_deleted_with_their_positions(topic: Cli) -> None:
     assert [(row["group"], row["newOffset"]) for row in rows] == [("g", None), ("h", None)]
     assert positions(topic) == {("delete", "t", 0): 1}
     assert topic.on("groups", "delete").out.split()[6:8] == ["committed", "delete"]
+
+
+def test_a_deleted_group_gets_nothing_back_from_a_transaction(topic: Cli) -> None:
+    """Neither the position that it had nor those that the transaction has set."""
+    topic.on("create", "u")
+    topic.append("a")
+    commit(topic, "g", "t", 1)
+    with tidelog.open(topic.data) as logs:
+        home = logs.partition(OFFSETS_TOPIC, 0)
+        begin_with_position(home, 7, TopicPartition("u", 0), 0)
+        begin_with_position(home, 8, TopicPartition("t", 0), 0)
+
+    rows = topic.on("groups", "delete", "g", "--execute", "--json").rows
+
+    assert [(row["topic"], row["newOffset"]) for row in rows] == [("t", None)]
+    with tidelog.open(topic.data) as logs:
+        for producer_id in (7, 8):
+            end_transaction(logs.partition(OFFSETS_TOPIC, 0), producer_id, is_commit=True)
+        assert logs.group_positions() == {}
+    assert positions(topic) == {}
 
 
 def test_a_group_that_is_read_is_not_changed(topic: Cli) -> None:
