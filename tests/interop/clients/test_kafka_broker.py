@@ -9,10 +9,12 @@ import pytest
 
 from tidelog.env.waiting import sleep_ms
 from tidelog.errors import InvalidArgument
-from tidelog.testing import KafkaBroker, ManualClock
+from tidelog.testing import KafkaBroker
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tidelog.testing import ManualClock
 
 PATIENCE_S = 30
 
@@ -92,25 +94,23 @@ def test_a_broker_comes_back_where_it_was(tmp_path: Path) -> None:
         assert stored(broker) == [b"a", b"b"]
 
 
-def test_time_is_the_tests(tmp_path: Path) -> None:
+def test_time_is_the_tests(kafka_broker: KafkaBroker, kafka_clock: ManualClock) -> None:
     """A transaction is aborted when the clock says that its time is over."""
     from confluent_kafka import KafkaException, Producer
 
-    clock = ManualClock(round(time.time() * 1000))  # a client's records are of today
-    with KafkaBroker(tmp_path, clock=clock) as broker:
-        broker.logs.create_topic("t")
-        producer = Producer(
-            {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "x"}
-        )
-        producer.init_transactions(PATIENCE_S)
-        producer.begin_transaction()
-        producer.produce("t", b"a")
-        producer.flush(PATIENCE_S)
-        clock.advance(3_600_000)
-        with pytest.raises(KafkaException, match="fenced"):
-            producer.commit_transaction(PATIENCE_S)
-        seen = broker.logs.read("t", isolation="read_committed")
-        assert list(seen) == []
+    kafka_broker.logs.create_topic("t")
+    producer = Producer(
+        {"bootstrap.servers": kafka_broker.bootstrap_servers, "transactional.id": "x"}
+    )
+    producer.init_transactions(PATIENCE_S)
+    producer.begin_transaction()
+    producer.produce("t", b"a")
+    producer.flush(PATIENCE_S)
+    kafka_clock.advance(3_600_000)
+    with pytest.raises(KafkaException, match="fenced"):
+        producer.commit_transaction(PATIENCE_S)
+    seen = kafka_broker.logs.read("t", isolation="read_committed")
+    assert list(seen) == []
 
 
 @pytest.mark.parametrize(
