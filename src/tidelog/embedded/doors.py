@@ -134,14 +134,14 @@ def start_logs(
     on_halt: Callable[[], None] | None = None,
     should_stop: Callable[[], bool] = lambda: False,
     on_locked: Callable[[LogService], None] | None = None,
-    make_door: Callable[[LogService], Door] | None = None,
+    make_door: Callable[[LogService], Door | None] | None = None,
 ) -> Logs:
     """Open the directories of ``log.dirs`` on this machine; as ``open_logs``.
 
     ``on_halt`` is called, on some thread, when no directory is left. ``on_locked`` is called once
     the directories are locked, before their logs are loaded. ``make_door`` lets clients in at the
-    end; None: other programs of this machine can join. Raises StartAborted, too, soon after
-    ``should_stop``, which is called on any thread, has returned True.
+    end, or nobody if it returns None; without it other programs of this machine can join. Raises
+    StartAborted, too, soon after ``should_stop``, which is called on any thread, has returned True.
     """
     raise_descriptor_limit()
     rng = random.SystemRandom()

@@ -132,7 +132,14 @@ def _move_here(places: list[Place], source: str, target: str, throttle: int | No
 
     config = moving_config(source, target)
     with showing_load() as load:
-        opened = start_logs(config, on_locked=load.begin, should_stop=load.should_stop)
+        opened = start_logs(
+            config,
+            on_locked=load.begin,
+            should_stop=load.should_stop,
+            # What starts meanwhile would end instead of waiting: it takes a process that others can
+            # join for one that stays.
+            make_door=lambda _: None,
+        )
     with opened as logs:
         if throttle:
             logs.manager.throttle_moves(throttle)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.machinery.manager_home import ManagerHome, as_service, fill, values
@@ -11,7 +11,7 @@ from tests.machinery.manager_home import ManagerHome, as_service, fill, values
 import tidelog
 from tidelog.cli.commands.topics.move_command import moving_config
 from tidelog.env.system_files import SystemFiles
-from tidelog.errors import KafkaStorageError
+from tidelog.errors import DirectoryLocked, KafkaStorageError
 from tidelog.service import mover
 from tidelog.service.log_service import LogService
 
@@ -91,6 +91,25 @@ def test_the_copy_of_a_move_that_was_given_up_is_deleted_before_the_command_ends
     assert "t-0 was not moved: the copy cannot be written" in answer.err
     assert [path.name for path in target.glob("t-*")] == []
     assert cli.values() == ["a"]
+
+
+def test_nobody_can_join_a_command_that_moves(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So a service that starts meanwhile waits for it, as for each command."""
+    target = cli.data.parent / "target"
+    cli.on("create", "t")
+    cli.append("a")
+    move, seen = tidelog.Logs.move_partition, []
+
+    def look(*given: Any, **options: Any) -> None:
+        with pytest.raises(DirectoryLocked) as caught:
+            tidelog.open(cli.data, wait_ms=0)
+        seen.append(caught.value.lets_join)
+        move(*given, **options)
+
+    monkeypatch.setattr(tidelog.Logs, "move_partition", look)
+
+    assert cli.on("move", "t", "--to", target).code == 0
+    assert seen == [False]
 
 
 def test_a_service_is_asked_to_move(cli: Cli) -> None:
