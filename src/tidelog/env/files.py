@@ -222,23 +222,6 @@ def os_error(code: int, path: str) -> OSError:
     return OSError(code, os.strerror(code), path)
 
 
-def next_data(file: OpenFile, position: int, end: int) -> int:
-    """Return where a byte from ``position`` on may be other than zero, at most ``end``.
-
-    A hole of a sparse file is passed over unread, where the file system knows it.
-    """
-    try:
-        descriptor = file.fileno()
-    except (OSError, KafkaStorageError):  # it is in memory, say
-        return position
-    try:
-        return min(os.lseek(descriptor, position, os.SEEK_DATA), end)
-    except AttributeError:  # this system has no such seek
-        return position
-    except OSError as error:
-        return end if error.errno == errno.ENXIO else position
-
-
 def check_regular(path: str, mode: int) -> None:
     """Raise an OSError of ``WRONG_KIND`` unless ``mode``, as from ``stat``, is a regular file's."""
     if stat.S_ISDIR(mode):

@@ -1,4 +1,4 @@
-"""Where the stored bytes of a sparse file end, without reading its holes.
+"""Where the stored bytes of a sparse file lie, without reading its holes.
 
 A preallocated ``.log`` file is gigabytes of zeros that no block on the disk holds.
 """
@@ -9,10 +9,29 @@ import errno
 import os
 from typing import TYPE_CHECKING, Final
 
+from tidelog.errors import KafkaStorageError
+
 if TYPE_CHECKING:
     from tidelog.env.files import OpenFile
 
 _BLOCK: Final = 1 << 20
+
+
+def next_data(file: OpenFile, position: int, end: int) -> int:
+    """Return where a byte from ``position`` on may be other than zero, at most ``end``.
+
+    A hole of a sparse file is passed over unread, where the file system knows it.
+    """
+    try:
+        descriptor = file.fileno()
+    except (OSError, KafkaStorageError):  # it is in memory, say
+        return position
+    try:
+        return min(os.lseek(descriptor, position, os.SEEK_DATA), end)
+    except AttributeError:  # this system has no such seek
+        return position
+    except OSError as error:
+        return end if error.errno == errno.ENXIO else position
 
 
 def end_of_data(file: OpenFile, start: int, end: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tidelog.env.files import next_data
+from tidelog.env.sparse import next_data
 from tidelog.records.batch import BATCH_PREFIX, INT64_MAX, LOG_OVERHEAD
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.codec.crc32c import crc32c
-from tidelog.env.files import next_data
+from tidelog.env.sparse import next_data
 from tidelog.lazy import np
 from tidelog.records.batch import (
     BATCH_HEADER,
