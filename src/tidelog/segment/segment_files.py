@@ -121,7 +121,10 @@ class SegmentFiles:
 
     def _check_size(self) -> None:
         if self.size_at_open > INT32_MAX:
-            raise KafkaStorageError(f"{self.log_path} is larger than {INT32_MAX} bytes")
+            raise KafkaStorageError(
+                f"{self.log_path} has {self.size_at_open:,} bytes, and a segment at most"
+                f" {INT32_MAX:,}: tidelog verify says where its batches end"
+            )
 
     @property
     def _indexes(self) -> tuple[IndexFile, ...]:
