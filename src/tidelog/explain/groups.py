@@ -16,6 +16,7 @@ from tidelog.codec.shown_rows import (
     TopicName,
 )
 from tidelog.errors import UnknownTopicOrPartition
+from tidelog.log.reading.committed import open_producers
 from tidelog.readonly.group_positions import (
     OFFSETS_TOPIC,
     Assigned,
@@ -136,6 +137,29 @@ def group_positions(
         _shown(group, key, position, ends[key] if _is_of(directory, key, position) else None)
         for (group, key), position in sorted(found.items(), key=lambda item: item[0])
     ]
+
+
+def undecided_positions(
+    directory: ReadOnlyDirectory, groups: Container[str]
+) -> set[tuple[str, TopicPartition]]:
+    """Return the groups and partitions of which open transactions set the position.
+
+    As ``Groups.undecided``, from the files, up to the log end. Errors as ``group_positions``.
+    """
+    directory.check_present({OFFSETS_TOPIC: None})
+    found = set()
+    for log in directory.logs(OFFSETS_TOPIC):
+        known = log.transactions(ReadUpTo.LOG_END, aborted=False).open
+        opened = {txn.producer_id: txn.first_offset for txn in known}
+        if not opened:
+            continue
+        for columns in log.columns(min(opened.values()), log.log_end_offset):
+            is_open = open_producers(columns.batches, opened) >= 0
+            records = columns.select(is_open[columns.batch]).records()
+            for _, one in known_records(records, read_committed_position, log.directory):
+                if one.group in groups:
+                    found.add((one.group, one.key))
+    return found
 
 
 class _Ends(NamedTuple):

@@ -11,17 +11,10 @@ from tidelog.embedded.group_commits import commit_positions, delete_group, direc
 from tidelog.env.paths import absolute_path
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument, UnknownTopicOrPartition
-from tidelog.explain.groups import ChangedPosition, group_positions
+from tidelog.explain.groups import ChangedPosition, group_positions, undecided_positions
 from tidelog.explain.printable_text import format_time, printable
 from tidelog.readonly.absent_partitions import BY_NOTHING
-from tidelog.readonly.group_positions import (
-    OFFSETS_TOPIC,
-    partition_of_group,
-    read_committed_position,
-)
 from tidelog.readonly.read_only_directory import open_directory_read_only
-from tidelog.readonly.read_only_log import ReadUpTo
-from tidelog.records.known_records import known_records
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
@@ -102,37 +95,25 @@ def delete(args: Namespace, names: list[str]) -> int:
     If one is not deleted, those before it are printed, and the error is raised.
     """
     directory = _opened(args)
-    found = _positions(directory, names)
-    missing = sorted(set(names) - {one.group for one in found})
+    known = {(one.group, one.key): one.offset for one in _positions(directory, names)}
+    # Also those that open transactions set: else a commit would bring a part of them back.
+    found = known.keys() | undecided_positions(directory, names)
+    missing = sorted(set(names) - {group for group, _ in found})
     if missing:
         raise InvalidArgument(f"{directory.name} has no positions of group {', '.join(missing)}")
-    rows = [ChangedPosition(one.group, *one.key, one.offset, None) for one in found]
+    rows = [ChangedPosition(one, *key, known.get((one, key)), None) for one, key in sorted(found)]
     if not args.execute:
         return _print(args, rows)
     deleted: list[ChangedPosition] = []
     try:
         for group in dict.fromkeys(names):
-            keys = {one.key for one in found if one.group == group}
-            delete_group(_home(args, group), group, keys | _unsettled(directory, group))
+            keys = [key for one, key in found if one == group]
+            delete_group(_home(args, group), group, keys)
             deleted += [one for one in rows if one.group == group]
     finally:
         if deleted:
             _print(args, deleted)
     return 0
-
-
-def _unsettled(directory: ReadOnlyDirectory, group: str) -> set[TopicPartition]:
-    """Return the partitions of which a transaction that has not ended may set a group's position.
-
-    Left out of a deletion, its commit would bring them back.
-    """
-    topic = directory.topic(OFFSETS_TOPIC)
-    number = partition_of_group(group, len(topic.partitions) + len(topic.missing))
-    with directory.open(OFFSETS_TOPIC, number) as log:
-        end = log.end_offset(ReadUpTo.LOG_END)
-        records = log.records(log.last_stable_offset(ReadUpTo.LOG_END), end)
-        found = known_records(records, read_committed_position, log.directory)
-        return {one.key for _, one in found if one.group == group}
 
 
 def _opened(args: Namespace) -> ReadOnlyDirectory:

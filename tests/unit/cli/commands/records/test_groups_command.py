@@ -231,7 +231,7 @@ def test_a_deleted_group_gets_nothing_back_from_a_transaction(topic: Cli) -> Non
 
     rows = topic.on("groups", "delete", "g", "--execute", "--json").rows
 
-    assert [(row["topic"], row["newOffset"]) for row in rows] == [("t", None)]
+    assert [(row["topic"], row["offset"]) for row in rows] == [("t", 1), ("u", None)]
     with tidelog.open(topic.data) as logs:
         for producer_id in (7, 8):
             end_transaction(logs.partition(OFFSETS_TOPIC, 0), producer_id, is_commit=True)
