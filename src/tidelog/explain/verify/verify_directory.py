@@ -25,6 +25,7 @@ from tidelog.datadir.metadata_files import (
 )
 from tidelog.datadir.offset_checkpoints import CHECKPOINT_FILES, HIGH_WATERMARK_FILE
 from tidelog.errors import InvalidArgument, InvalidConfig, KafkaStorageError
+from tidelog.explain.verify.archived_copies import restoring
 from tidelog.explain.verify.confirmed import confirmed
 from tidelog.explain.verify.findings import Finding, Severity, attempt, damage, unusual
 from tidelog.log.topic_id import PARTITION_METADATA_FILE
@@ -122,10 +123,8 @@ def _remedy_of_lost(directory: ReadOnlyDirectory, gone: MissingPartition) -> str
             claim, uris = read_claim(files.fs, path), archives_named(files.fs, path)
     if not uris:
         return _LOST
-    command = f"tidelog restore {uris[0]} {gone.topic} -p {gone.partition} --to {files.path}"
-    others = f" (or from {', '.join(uris[1:])})" if uris[1:] else ""
     after = _BEFORE if claim.archive is None else "Until then the log is offline"
-    return f"bring back what its archive has: {command}{others}. {after}"
+    return f"bring back what its archive has: {restoring(uris, gone.key, files.path)}. {after}"
 
 
 def _check_places(directory: ReadOnlyDirectory, catalogue_path: str) -> Iterator[Located]:

@@ -17,6 +17,7 @@ from tidelog.datadir.metadata_files import CLEAN_SHUTDOWN_FILE
 from tidelog.datadir.offset_checkpoints import CHECKPOINT_FILES
 from tidelog.env.files import is_gone
 from tidelog.errors import KafkaStorageError, TidelogError, UnknownTopicOrPartition
+from tidelog.explain.verify.archived_copies import with_archived_copies
 from tidelog.explain.verify.checked import Checked
 from tidelog.explain.verify.confirmed import confirmed
 from tidelog.explain.verify.findings import (
@@ -165,6 +166,7 @@ def verify_partition(
             lambda finding: finding.severity is Severity.DAMAGE,
             lambda: _state(files, directory),
         )
+        found = with_archived_copies(files, directory, found)
     except UnknownTopicOrPartition:
         raise
     except (TidelogError, OSError) as error:

@@ -37,7 +37,7 @@ def skipped_by(option: str) -> str:
     """Return what a user can do who stands at damage, and has ``option`` to read past it."""
     return (
         f"{option} skips it, and says what is lost; `tidelog rescue` copies all that can be read"
-        " into a new directory"
+        " into a new directory, and `tidelog verify` says whether an archive has it"
     )
 
 

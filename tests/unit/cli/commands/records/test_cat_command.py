@@ -252,7 +252,7 @@ def test_damage_is_reported_after_the_records_before_it(topic: Cli) -> None:
     assert outcome.err == (
         f"tidelog cat: the CRC of a batch is wrong at byte {size} of {path}: --skip-damage skips"
         " it, and says what is lost; `tidelog rescue` copies all that can be read into a new"
-        " directory\n"
+        " directory, and `tidelog verify` says whether an archive has it\n"
     )
 
 
