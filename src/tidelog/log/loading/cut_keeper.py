@@ -57,6 +57,7 @@ class CutKeeper:
         self._fs = context.fs
         self._keep = KeepCuts.NEVER if is_future_directory(context.name) else keep
         self._topic_id: UUID | None = None
+        self._kept_end: str | None = None
 
     def keep_end(self, segment: LogSegment, cut: Cut) -> str | None:
         """Copy the end of a segment that is about to be truncated; return the cut file's path.
@@ -90,7 +91,19 @@ class CutKeeper:
                 self._give_up(error, segment)
                 return None
         _log.warning("cut-kept path=%s kept_in=%s bytes=%d", segment.path, path, end - cut.position)
+        self._kept_end = path
         return path
+
+    def take_back(self, segment: LogSegment, size_bytes: int) -> None:
+        """Delete what ``keep_end`` has kept of a segment that then could not be cut.
+
+        Else each attempt on a full disk would keep it once more. ``size_bytes``: the segment's
+        before; if the file is shorter by now, what was kept stays.
+        """
+        with suppress(OSError):
+            if self._fs.stat(segment.path).size_bytes >= size_bytes:
+                self._discard(self._kept_end)
+                self._kept_end = None
 
     def keep_whole(self, segment: LogSegment) -> str | None:
         """Rename a segment's ``.log`` file to a cut file; return its path, None if nothing is kept.

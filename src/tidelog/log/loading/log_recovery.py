@@ -160,6 +160,9 @@ class SegmentRecovery:
         except ContradictedOffsets:
             self._meter.take_back(observer.seen_bytes)
             raise
+        except OSError:
+            self._keeper.take_back(segment, size_bytes)
+            raise
         observer.assign_epochs()
         self._meter.advance(size_bytes - observer.seen_bytes)
         if how.treatment is not None:

@@ -255,6 +255,22 @@ def test_without_space_nothing_is_cut_if_everything_is_to_be_kept() -> None:
     assert not home.failures
 
 
+def test_what_could_not_be_cut_is_not_kept_twice() -> None:
+    """A full disk that has room for what is kept, but none to cut: the log has it still."""
+    home = killed()
+    home.write(THIRD, home.read(THIRD) + b"torn")
+    home.power_cut("all")
+    home.fs.fail("truncate", THIRD, FULL)
+
+    with pytest.raises(KafkaStorageError):
+        recovered(home, KeepCuts.ALWAYS)
+    assert not cuts(home.fs)
+    assert home.read(THIRD).endswith(b"torn")
+    assert recovered(home, KeepCuts.ALWAYS) == [b"0", b"1", b"2", b"3", b"4"]
+
+    assert [cut.name.number for cut in cuts(home.fs)] == [1]
+
+
 def test_without_space_a_service_cuts_as_kafka_does(caplog: pytest.LogCaptureFixture) -> None:
     """What cannot be kept is logged, and no part of a cut file stays behind."""
     home = killed()
