@@ -108,7 +108,10 @@ def _delete(home: Home, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
             errors.append(error)
             break
         home.report(row)
-    _raise_any(errors, of="topics")
+    left = [topic.name for topic in topics if topic.name in manager.topics()]
+    # All names are checked first, so that the same request again would be refused.
+    again = f"not deleted: {', '.join(left)}; delete {'them' if left[1:] else 'it'} alone"
+    _raise_any(errors, [again] if 0 < len(left) < len(topics) else [], of="topics")
     return deleted
 
 

@@ -137,6 +137,7 @@ def test_a_topic_that_is_not_deleted_keeps_those_named_after_it(
     assert answer is not None
     assert answer.error == "KafkaStorageError"
     assert [row["topic"] for row in answer.result] == ["u"]
+    assert answer.text.endswith("not deleted: v, t; delete them alone")
     assert set(manager.topics()) == {"t", "v"}
 
 
