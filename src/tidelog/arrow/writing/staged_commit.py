@@ -172,6 +172,7 @@ def commit_write(write: StagedWrite) -> CommittedTransaction:
     commit_ms = (SYSTEM_CLOCK.monotonic_ns() - start_ns) // 1_000_000
     if done.is_repeat:
         note_skipped(path, write.txn, done)
+        _note_other_rows(write, done)
         return done
     files = {run.name for run in write.runs}
     text = "table-write-committed directory=%s txn=%s records=%d bytes=%d files=%d commit_ms=%d"
@@ -185,6 +186,19 @@ def note_skipped(path: str, txn: str, done: CommittedTransaction) -> None:
     # A warning, since Spark shows nothing below that level of what Python logs on the driver.
     text = "table-write-skipped directory=%s txn=%s committed_txn=%s committed_ms=%d records=%d"
     _log.warning(text, path, txn, done.txn, done.time_ms, done.total)
+
+
+def _note_other_rows(write: StagedWrite, done: CommittedTransaction) -> None:
+    """Warn of a repeat that has another number of records than what was committed.
+
+    A sink does not know which offsets a batch of a stream has read. So one that Spark has planned
+    again, up to newer offsets, since its checkpoint was put back, looks like a repeat, and this is
+    all that shows that rows are lost.
+    """
+    repeated = sum(run.records for run in write.runs)
+    if done.txn == write.txn and repeated != done.total:
+        text = "repeat-differs directory=%s txn=%s committed_records=%d repeated_records=%d"
+        _log.warning(text, write.options.path, write.txn, done.total, repeated)
 
 
 def _commit(write: StagedWrite, topics: Mapping[str, ExistingTopic]) -> CommittedTransaction:

@@ -97,6 +97,26 @@ def test_a_repeat_with_the_same_id_is_skipped(
         commit_write(staged(other, "d", topic="u"))
 
 
+def test_a_repeat_with_another_number_of_records_is_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Rows may be lost: a stream whose checkpoint was put back may plan its last batch again."""
+    given = SinkOptions.parse({"path": str(tmp_path), "topic": "t"}, is_stream=True)
+    skips = SinkOptions.parse(
+        {"path": str(tmp_path), "topic": "t", "skipOldBatches": "true"}, is_stream=True
+    )
+    commit_write(staged(given, "a", stream=StreamBatch("q", 0)))
+    commit_write(staged(given, "b", "c", stream=StreamBatch("q", 1)))
+    commit_write(staged(given, "d", "e", stream=StreamBatch("q", 1)))
+    commit_write(staged(skips, "f", stream=StreamBatch("q", 0)))
+    assert not [one for one in caplog.messages if one.startswith("repeat-differs")]
+
+    commit_write(staged(given, "b", "c", "lost", stream=StreamBatch("q", 1)))
+
+    (line,) = [one for one in caplog.messages if one.startswith("repeat-differs")]
+    assert line.endswith("txn=stream q batch 1 committed_records=2 repeated_records=3")
+
+
 def test_a_write_of_no_rows_keeps_its_id_for_its_topic(tmp_path: Path) -> None:
     """A repeat is skipped, and another topic is an error, though nothing was written to it."""
     commit_write(staged(options(tmp_path), "a"))
