@@ -96,7 +96,6 @@ class ReadyCommits(ManagerPart):
                 claim = os.path.basename(files.path(State.CLAIMED))
                 self._unseen.setdefault(path, {})[claim] = files, manifest.mark
         text = "commit-made-for-waiter directory=%s txn=%s records=%d"
-        # Of an operator's interest is the line of the commit itself, transaction-committed.
         _log.debug(text, path, done.txn, done.total)
 
     def _refuse_malformed(self, files: ReadyFiles, state: State, error: KafkaStorageError) -> None:

@@ -390,7 +390,8 @@ def finish(
             write_finished(fs, path, known, done, awaited=awaited, retention_ms=target.retention_ms)
             target.release(journal)  # before the locks: the next append need not be refused
         text = "transaction-committed directory=%s txn=%s records=%d"
-        _log.info(text, path, journal.txn, done.total)
+        # Commits come by the hundred a second, and are counted; one that was left is an event.
+        _log.log(logging.INFO if is_found else logging.DEBUG, text, path, journal.txn, done.total)
     target.reached(CommitPoint.FINISHED)
     clean_up(target, journal)
     target.reached(CommitPoint.CLEANED)

@@ -178,6 +178,25 @@ def test_why_a_transaction_is_pending_is_said_of_an_interrupt_too(
     assert "transaction-pending directory=/data txn=x reason=KeyboardInterrupt" in caplog.text
 
 
+def test_only_a_commit_that_was_left_unfinished_is_an_event(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Lines about each commit would fill the log; a counter has their number."""
+    caplog.set_level("INFO", logger="tidelog")
+    manager = ManagerHome().open()
+    manager.create_topic("t")
+    with Logs(manager).transaction("usual") as txn:
+        txn.append("t", b"a")
+    manager.staged_commits.on_point = interrupt_at_commit_point
+    with pytest.raises(KeyboardInterrupt), Logs(manager).transaction("left") as txn:
+        txn.append("t", b"b")
+    manager.staged_commits.on_point = lambda _: None
+    manager.staged_commits.finish_all()
+
+    lines = [line for line in caplog.messages if line.startswith("transaction-committed")]
+    assert lines == ["transaction-committed directory=/data txn=left records=1"]
+
+
 def test_a_commit_is_finished_in_a_log_whose_reopening_was_interrupted_too() -> None:
     """It was closed, and is opened before the commit continues; until then nothing moves in it."""
     manager = ManagerHome().open()
