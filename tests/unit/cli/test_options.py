@@ -224,7 +224,7 @@ def test_the_first_words_may_be_directories(
         (["delete", "t", "u"], "t is not a directory"),
         (["create", "./new"], "the following arguments are required: TOPIC"),
         (["create", "t", "u", "-d", "x"], "unrecognized arguments: u"),
-        (["cat", "./a", "t", "u"], "unrecognized arguments: u"),
+        (["offsets", "./a", "t", "u"], "unrecognized arguments: u"),
         (["staged", "drop", "a/b"], "a/b is not a directory"),
         (["cat", "t", "a"], "t is not a directory: name one with -d DIR or TIDELOG_DIR; the"),
         (["cat", "t", "a"], "; the directory comes first: a t\n"),

@@ -1,4 +1,4 @@
-"""``tidelog cat``: print a topic's records as JSON lines."""
+"""``tidelog cat``: print the records of topics as JSON lines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from tidelog.cli.arguments import byte_pattern, record_form, whole
 from tidelog.cli.cat.record_selection import Selection
 from tidelog.cli.options import (
     ENCODING,
-    OPTIONAL_TOPIC,
     OUTPUT,
     PARTITION,
     PLACES,
@@ -52,10 +51,16 @@ Only the JSON lines are read back, by append --format json; csv is for other pro
 
 COMMAND: Final = Command(
     "cat",
-    "print a topic's records, as JSON lines or in another form",
+    "print a topic's records, or those of several, as JSON lines or in another form",
     (
         *PLACES,
-        OPTIONAL_TOPIC,
+        argument(
+            "topics",
+            metavar="TOPIC",
+            nargs="*",
+            default=[],
+            help="these topics, one after the other; may be omitted if DIR holds only one",
+        ),
         PARTITION,
         *range_options(
             "first offset; 'end' is the end of each partition",
@@ -124,11 +129,10 @@ def run(args: Namespace) -> int:
     from tidelog.records.json.json_record import Encoding
 
     _check(args)
-    topics = [] if args.topic is None else [args.topic]
-    chosen = chosen_by(args, topics, may_be_empty=False)
+    chosen = chosen_by(args, may_be_empty=False)
     places = chosen.places
-    if args.topic is None and len({place.topic for place in places}) > 1:
-        raise InvalidArgument(f"{chosen.directory.name} holds several topics; name one")
+    if not args.topics and len({place.topic for place in places}) > 1:
+        raise InvalidArgument(f"{chosen.directory.name} holds several topics: name them")
     has_loss = chosen.report_missing(args.command)
     selection = _selection(args)
     form = open_form(args.format, Encoding(args.encoding))

@@ -56,6 +56,20 @@ def test_each_record_is_a_line_with_its_members_in_order(topic: Cli) -> None:
     assert list(outcome.rows[0]) == MEMBERS
 
 
+def test_topics_follow_each_other(cli: Cli) -> None:
+    """In order of their names, as their partitions; a limit counts the records of all."""
+    for name in ("u", "t", "v"):
+        cli.on("create", name)
+        cli.append(f"{name}1", f"{name}2", topic=name)
+
+    printed = cli.on("cat", "u", "t", "--format", "%t %v").out.splitlines()
+    limited = cli.on("cat", "u", "t", "-n", "3", "--format", "csv").out.splitlines()
+
+    assert printed == ["t t1", "t t2", "u u1", "u u2"]
+    assert [line.partition(",")[0] for line in limited] == ["topic", "t", "t", "u"]
+    assert cli.on("cat", "t", "nobody").code == 2
+
+
 def test_partitions_follow_each_other(cli: Cli) -> None:
     """Partitions in order of their numbers, records in order of their offsets."""
     cli.on("create", "t", "-p", 11)
@@ -148,7 +162,7 @@ def test_a_topic_must_be_named_where_there_are_several(topic: Cli) -> None:
 
     assert (alone.code, len(alone.rows)) == (0, 1)
     assert both[:2] == (2, "")
-    assert "several topics; name one" in both.err
+    assert "several topics: name them" in both.err
 
 
 @pytest.mark.parametrize(
