@@ -56,6 +56,21 @@ def time_ms(text: str) -> int:
         raise ArgumentTypeError(str(error)) from None
 
 
+def period_ms(text: str) -> int:
+    """Return a period such as ``10s`` or ``5m`` in milliseconds, at least a second."""
+    from tidelog.env import moments
+    from tidelog.env.clock import MS_PER_S
+    from tidelog.errors import InvalidArgument
+
+    try:
+        found = moments.time_ms(f"+{text}", lambda: 0)
+    except InvalidArgument:
+        found = 0
+    if found < MS_PER_S or text.isdigit():
+        raise ArgumentTypeError(f"{text}: not a period of a second or more, such as 10s, 5m or 1h")
+    return found
+
+
 def directory_name(text: str) -> str:
     """Return the name of a directory; an empty one would mean the current directory."""
     if not text:

@@ -10,6 +10,8 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from tidelog.env.clock import MS_PER_S
+
 if TYPE_CHECKING:
     from types import FrameType
     from typing import Self
@@ -23,9 +25,11 @@ class Signals:
 
     It is created and used on the main thread, as Python's signal handlers require. A signal that
     arrives before ``wait`` is not lost. ``_lock`` guards those that were read and not yet returned.
+    Without ``reloads`` only stop signals are caught.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, reloads: bool = True) -> None:
+        self._caught: Final = STOP | RELOAD if reloads else STOP
         self._reader, self._writer = os.pipe()
         os.set_blocking(self._reader, False)
         os.set_blocking(self._writer, False)
@@ -36,7 +40,7 @@ class Signals:
 
     def __enter__(self) -> Self:
         self._wakeup = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
-        for number in STOP | RELOAD:
+        for number in self._caught:
             self._handlers[number] = signal.signal(number, _ignore)
         return self
 
@@ -59,6 +63,12 @@ class Signals:
                     if number in RELOAD:
                         return True
             select.select([self._reader], [], [])
+
+    def is_stopped_within(self, timeout_ms: int) -> bool:
+        """Wait for a signal, up to ``timeout_ms``; return whether a stop signal has arrived."""
+        if not self.is_stop_requested():
+            select.select([self._reader], [], [], timeout_ms / MS_PER_S)
+        return self.is_stop_requested()
 
     def is_stop_requested(self) -> bool:
         """Whether a stop signal has arrived; ``wait`` still returns it. Callable on any thread."""

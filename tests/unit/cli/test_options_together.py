@@ -54,6 +54,7 @@ VALUES: Final = {
     "--decode": "none",
     "--disk-percent": "50",
     "--encoding": "hex",
+    "--every": "10s",
     "--format": "json",
     "--from": "0",
     "--grep": "v",
@@ -86,7 +87,7 @@ VALUES: Final = {
 OF_EVERY_COMMAND: Final = {"help", "verbose", "progress", "directory", "directories"}
 HARMLESS: Final = {("offsets", "--json"), ("salvage", "--json")}
 """Their output, or with --records, is JSON in any case."""
-ENDLESS: Final = {("cat", "--follow")}
+ENDLESS: Final = {("cat", "--follow"), ("mirror", "--every")}
 NEVER_HERE: Final = {("alter", "--follow"): "needs a birth value of the topic"}
 NOT_RUN: Final = {"console", "run", "serve", "spark", "warm"}
 """Commands that do not end by themselves, start Java or fill a cache."""

@@ -25,3 +25,14 @@ def test_a_reload_during_a_start_is_not_lost() -> None:
         signals.stop()
 
         assert (requested, signals.wait(), signals.wait()) == (False, True, False)
+
+
+def test_a_stop_ends_a_wait_and_other_signals_are_not_caught() -> None:
+    """A program that has nothing to reload ends with its terminal."""
+    before = signal.getsignal(signal.SIGHUP)
+    with Signals(reloads=False) as signals:
+        seen = signals.is_stopped_within(0)
+        signals.stop()
+
+        assert (seen, signals.is_stopped_within(60_000)) == (False, True)
+        assert signal.getsignal(signal.SIGHUP) == before

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from tidelog.cli.commands.topics.mirror_command import COMMAND, print_mirrored, source_of
+from tidelog.cli.commands.topics.mirror_command import COMMAND, ONCE, print_mirrored, source_of
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 
 JOB: Final = COMMAND._replace(
+    parts=ONCE,
     epilog="Does what tidelog mirror does, with many tasks. The target is locked until the job"
     " ends;\n"
     "the source is read beside its writer. After a failure, run the same command again.",

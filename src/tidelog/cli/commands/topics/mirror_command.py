@@ -3,52 +3,85 @@
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
+from tidelog.cli.arguments import period_ms
 from tidelog.cli.options import (
     DIRECTORIES,
     JSON,
     SERVER_PROPERTIES,
     TOPICS,
     Command,
+    argument,
     dry_run_option,
     target_option,
 )
 from tidelog.cli.terminal import print_counts, print_line, print_row
 from tidelog.codec.shown_rows import as_json
+from tidelog.errors import InvalidArgument
 from tidelog.explain.printable_text import counted, format_bytes, printable
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from tidelog.env.files import FileSystem
     from tidelog.manager.mirror import MirroredPartition
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
 
 
+ONCE: Final = (
+    *DIRECTORIES,
+    TOPICS,
+    target_option("the data directory of the mirror; created if missing", required=True),
+    SERVER_PROPERTIES,
+    dry_run_option("only print what would be copied"),
+    JSON,
+)
 COMMAND: Final = Command(
     "mirror",
     "copy new records of topics to another data directory, at the same offsets",
     (
-        *DIRECTORIES,
-        TOPICS,
-        target_option("the data directory of the mirror; created if missing", required=True),
-        SERVER_PROPERTIES,
-        dry_run_option("only print what would be copied"),
-        JSON,
+        *ONCE,
+        argument(
+            "--every",
+            type=period_ms,
+            metavar="PERIOD",
+            help="repeat it until Ctrl-C or SIGTERM, after a pause such as 10s, 5m or 1h; later"
+            " runs print only what they have copied, and an error ends the command",
+        ),
     ),
 )
 
 
-def run(args: Namespace) -> int:
-    """Mirror the topics, or print what that would copy."""
+def _stopped_within(pause_ms: int) -> bool:
+    from tidelog.env.signals import Signals
+
+    with Signals(reloads=False) as signals:
+        return signals.is_stopped_within(pause_ms)
+
+
+def run(args: Namespace, stopped_within: Callable[[int], bool] = _stopped_within) -> int:
+    """Mirror the topics, once or repeatedly, or print what that would copy.
+
+    ``stopped_within`` waits for that many ms between two runs, and says whether to end.
+    """
     from tidelog.cli.operations import files_of, quiet
 
+    if args.every is not None and args.dry_run:
+        raise InvalidArgument("--every copies, and --dry-run does not: leave one of them out")
     with quiet(args.dry_run):
         done = _mirror(args, files_of(args))
     print_mirrored(args, done)
+    while args.every is not None:
+        sys.stdout.flush()
+        if stopped_within(args.every):
+            break
+        copied = [one for one in _mirror(args, files_of(args)) if one.batches]
+        if copied:
+            print_mirrored(args, copied)
     return 0
 
 

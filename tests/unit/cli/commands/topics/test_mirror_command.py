@@ -6,6 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import tidelog
+from tidelog.cli.commands.topics.mirror_command import run
+from tidelog.cli.parser import make_parser
+
 if TYPE_CHECKING:
     Cli = Any
 
@@ -32,3 +36,43 @@ def test_the_settings_of_tiered_storage_that_are_left_out_are_named(tiered: Cli)
     assert plan.out.startswith(f"t: would leave out {what}\nt-0: would copy [0, 1), 1 batch")
     assert rows[0]["settingsLeftOut"] == ["remote.storage.enable"]
     assert done.out.startswith(f"t: left out {what}\nt-0: copied [0, 1), 1 batch")
+
+
+def test_a_mirror_is_repeated_until_it_is_stopped(
+    topic: Cli, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Later runs print what they have copied, and nothing else."""
+    topic.on("create", "u")
+    paths = (str(topic.data), "--to", str(topic.data.parent / "copy"))
+    args = make_parser(["mirror"]).parse_args(["mirror", *paths, "--every", "10s"])
+    printed, pauses = [], []
+
+    def stopped_within(pause_ms: int) -> bool:
+        printed.append(capsys.readouterr().out)
+        pauses.append(pause_ms)
+        if len(pauses) == 2:
+            with tidelog.open(topic.data) as logs:
+                logs.append("t", b"a")
+        return len(pauses) == 4
+
+    assert run(args, stopped_within) == 0
+    assert pauses == [10_000] * 4
+    assert printed[0].splitlines() == [f"{name}-0: nothing new; it ends at 0" for name in "tu"]
+    assert (printed[1], printed[3]) == ("", "")
+    assert printed[2].startswith("t-0: copied [0, 1), 1 batch")
+
+
+@pytest.mark.parametrize("period", ["10", "10000", "0.5s", "+10s", "2027-11-29", "often"])
+def test_a_period_is_a_second_or_more(topic: Cli, period: str) -> None:
+    """A number alone does not say its unit."""
+    refused = topic("mirror", topic.data, "--to", topic.data.parent / "copy", "--every", period)
+
+    assert refused.code == 2
+    assert "such as 10s" in refused.err
+
+
+def test_a_plan_is_not_repeated(topic: Cli) -> None:
+    """It would print the same until something else copies it."""
+    words = ("mirror", topic.data, "--to", topic.data.parent / "copy")
+
+    assert "leave one of them out" in topic(*words, "--dry-run", "--every", "10s").err
