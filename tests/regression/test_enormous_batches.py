@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tracemalloc
 from typing import TYPE_CHECKING, Final
 
@@ -75,3 +76,14 @@ def test_its_records_are_counted_from_the_middle_on(
 
     assert f'"records": {COUNT - 10}' in printed(capsys, "offsets", "--count", *words)
     assert len(printed(capsys, "table", "gaps", str(data)).splitlines()) == 1
+
+
+@pytest.mark.slow
+def test_its_records_are_dumped(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Those that are asked for, from its middle; its row says no error."""
+    path = str(data / "t-0" / f"{0:020d}.log")
+    said = printed(capsys, "dump", path, "--records", "--from", "99", "--to", "101")
+    batch, *records = map(json.loads, said.splitlines())
+
+    assert (batch["count"], "error" in batch) == (COUNT, False)
+    assert [record["offset"] for record in records] == [99, 100]

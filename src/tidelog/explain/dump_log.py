@@ -13,14 +13,21 @@ from json.encoder import encode_basestring
 from operator import or_
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tidelog.codec.compression import Codec
+from tidelog.codec.compression import DEFAULT_DECOMPRESSED_LIMIT, Codec
 from tidelog.codec.json_value import embedded, json_text
 from tidelog.codec.layout import byte_view
-from tidelog.errors import CorruptMessage, InvalidArgument, InvalidRecord, TidelogError
+from tidelog.errors import (
+    CorruptMessage,
+    InvalidArgument,
+    InvalidRecord,
+    MessageTooLarge,
+    TidelogError,
+)
 from tidelog.explain.internal_records import InternalTopic, decode_record
 from tidelog.readonly.read_only_segment import HintedOffsets, read_hints
 from tidelog.records.batch import INT64_MAX, BatchFlags, TimestampType
 from tidelog.records.control import CONTROL_KEY, ControlType, control_type, parse_marker
+from tidelog.records.decoding.bounded_decode import LARGE_BYTES, decode_bounded
 from tidelog.records.decoding.record_columns import decode
 from tidelog.records.file_records import FileRecords
 from tidelog.records.json.json_record import Encoding, headers_as_text, parts_as_text
@@ -31,7 +38,7 @@ from tidelog.records.scan import crc_matches
 from tidelog.segment.filenames import is_log_file, offset_from_file_name, offset_index_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from tidelog.env.files import FileSystem
     from tidelog.records.array_rows import Bools, Bytes
@@ -121,32 +128,54 @@ def _rows(
 ) -> Iterator[Row | str]:
     """Yield the batch's row and, with a form, its records' rows."""
     row = _batch_row(data, batch, position)
-    columns: RecordColumns | None = None
+    parts: Iterable[RecordColumns] = ()
     # Headers of magic 0 and 1 have no record count, and those of control batches no type.
     needs_records = form is not None or row["magic"] < 2 or row["control"]
     if row["valid"] and needs_records:
         try:
-            columns = decode(data, batch)
+            # What the row says of old and control batches is in their records.
+            is_whole = row["magic"] < 2 or row["control"]
+            parts = _parts(data, batch, DEFAULT_DECOMPRESSED_LIMIT if is_whole else LARGE_BYTES)
         except TidelogError as error:
             row["error"] = str(error)
-    if columns is not None and row["magic"] < 2 and len(columns):
-        row["baseOffset"], row["count"] = int(columns.offset[0]), len(columns)
-    if columns is not None and row["control"] and len(columns):
-        *_, last = columns.records()
+    first = parts[0] if isinstance(parts, list) else None
+    if first is not None and row["magic"] < 2 and len(first):
+        row["baseOffset"], row["count"] = int(first.offset[0]), len(first)
+    if first is not None and row["control"] and len(first):
+        *_, last = first.records()
         row["controlType"] = _control_number(last)
     yield row
-    if form is None or columns is None:
-        return
+    if form is not None:
+        for columns in parts:
+            yield from _record_rows(columns, data, batch, form, is_control=row["control"])
+
+
+def _parts(data: Bytes, batch: BatchColumns, limit: int) -> Iterable[RecordColumns]:
+    """Return the records of a batch: in a list of one, or in parts if they exceed ``limit``."""
+    try:
+        return [decode(data, batch, limit=limit)]
+    except MessageTooLarge:
+        # Once without a look at them: the row of a batch says its error before any record comes.
+        for _ in decode_bounded(data, batch):
+            pass
+        return decode_bounded(data, batch)
+
+
+def _record_rows(
+    columns: RecordColumns, data: Bytes, batch: BatchColumns, form: _Form, *, is_control: bool
+) -> Iterator[Row | str]:
+    """Yield the rows of records, of those that were asked for."""
     chosen = (columns.offset >= form.start_offset) & (columns.offset < form.end_offset)
-    checksums = [] if row["magic"] == 2 else _checksums(data, batch, chosen)
+    is_legacy = int(batch.magic[0]) < 2
+    checksums = _checksums(data, batch, chosen) if is_legacy else []
     columns = columns if chosen.all() else columns.select(chosen)
-    if form.is_text and row["magic"] == 2 and not row["control"]:
+    if form.is_text and not is_legacy and not is_control:
         yield from _texts(columns, form)
         return
-    if form.encoding is Encoding.JSON and form.topic is None and not row["control"]:
+    if form.encoding is Encoding.JSON and form.topic is None and not is_control:
         yield from _with_json(columns, form, checksums)
         return
-    rows = (_record_row(record, form, is_control=row["control"]) for record in columns.records())
+    rows = (_record_row(record, form, is_control=is_control) for record in columns.records())
     yield from map(or_, rows, checksums) if checksums else rows
 
 
