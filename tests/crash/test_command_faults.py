@@ -56,6 +56,8 @@ PLAIN: Final = frozenset(
         *("--format", "--encoding", "--compression", "--more", "--kafka-too", "--members"),
         # Of moves that a service has begun: test_move_control.py.
         *("--list", "--cancel", "--throttle"),
+        # Each run is that of a mirror without it, and an error ends the command.
+        "--every",
     }
 )
 """Options after which a command changes the same files, or none."""
