@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import errno
 import logging
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
@@ -58,6 +58,7 @@ class CutKeeper:
         self._keep = KeepCuts.NEVER if is_future_directory(context.name) else keep
         self._topic_id: UUID | None = None
         self._kept_end: str | None = None
+        """The cut file that was made last within ``cutting``."""
 
     def keep_end(self, segment: LogSegment, cut: Cut) -> str | None:
         """Copy the end of a segment that is about to be truncated; return the cut file's path.
@@ -94,16 +95,22 @@ class CutKeeper:
         self._kept_end = path
         return path
 
-    def take_back(self, segment: LogSegment, size_bytes: int) -> None:
-        """Delete what ``keep_end`` has kept of a segment that then could not be cut.
+    @contextmanager
+    def cutting(self, segment: LogSegment) -> Iterator[None]:
+        """Let the body recover a segment; if that fails before the cut, keep nothing of it.
 
-        Else each attempt on a full disk would keep it once more. ``size_bytes``: the segment's
-        before; if the file is shorter by now, what was kept stays.
+        Else each attempt on a full disk would keep it once more.
         """
-        with suppress(OSError):
-            if self._fs.stat(segment.path).size_bytes >= size_bytes:
-                self._discard(self._kept_end)
-                self._kept_end = None
+        size_bytes = segment.size_bytes
+        # What was kept of an earlier segment is no longer in the log.
+        self._kept_end = None
+        try:
+            yield
+        except OSError:
+            with suppress(OSError):
+                if self._fs.stat(segment.path).size_bytes >= size_bytes:
+                    self._discard(self._kept_end)
+            raise
 
     def keep_whole(self, segment: LogSegment) -> str | None:
         """Rename a segment's ``.log`` file to a cut file; return its path, None if nothing is kept.

@@ -156,12 +156,10 @@ class SegmentRecovery:
         observer = _Observer(self._epochs, producers, self._meter)
         size_bytes = segment.size_bytes
         try:
-            cut_bytes = segment.recover(observer, on_cut, how)
+            with self._keeper.cutting(segment):
+                cut_bytes = segment.recover(observer, on_cut, how)
         except ContradictedOffsets:
             self._meter.take_back(observer.seen_bytes)
-            raise
-        except OSError:
-            self._keeper.take_back(segment, size_bytes)
             raise
         observer.assign_epochs()
         self._meter.advance(size_bytes - observer.seen_bytes)

@@ -271,6 +271,23 @@ def test_what_could_not_be_cut_is_not_kept_twice() -> None:
     assert [cut.name.number for cut in cuts(home.fs)] == [1]
 
 
+def test_what_was_cut_stays_kept_when_a_later_segment_cannot_be_recovered() -> None:
+    """Each segment without an index is recovered: the log lacks what was cut off the first."""
+    home = killed()
+    home.open().close()
+    damage(home, SECOND, SIZE + 30)
+    for name in (SECOND, THIRD):
+        home.fs.delete(f"{home.directory}/{name.replace('.log', '.index')}")
+    home.power_cut("all")
+    home.fs.fail("pread", THIRD, OSError(errno.EIO, "bad"))
+
+    with pytest.raises(KafkaStorageError):
+        home.open(clean=True, keep_cuts=KeepCuts.ALWAYS)
+
+    assert len(home.read(SECOND)) == SIZE
+    assert [cut.name.from_offset for cut in cuts(home.fs)] == [3]
+
+
 def test_without_space_a_service_cuts_as_kafka_does(caplog: pytest.LogCaptureFixture) -> None:
     """What cannot be kept is logged, and no part of a cut file stays behind."""
     home = killed()
