@@ -26,7 +26,7 @@ from tidelog.archive.deltas import (
     Truncate,
 )
 from tidelog.archive.segment_object import SegmentObject, segment_facts
-from tidelog.codec.crc32c import crc32c
+from tidelog.codec.crc32c import crc32c_of
 from tidelog.errors import (
     ArchiveDiverged,
     ArchiveOvertaken,
@@ -514,11 +514,10 @@ class Copier:
 
     def _checksum_of_end(self, entry: Entry, size_bytes: int) -> int:
         """Return the checksum of the last bytes of a segment's file in the archive."""
-        checksum, name = 0, self._chain.name(entry.name)
-        for at in range(entry.size_bytes - size_bytes, entry.size_bytes, _READ_BYTES):
-            end = min(at + _READ_BYTES, entry.size_bytes)
-            checksum = crc32c(self._store.get_ranges(name, [(at, end)])[0], checksum)
-        return checksum
+        name, size = self._chain.name(entry.name), entry.size_bytes
+        starts = range(size - size_bytes, size, _READ_BYTES)
+        ranges = ((at, min(at + _READ_BYTES, size)) for at in starts)
+        return crc32c_of(self._store.get_ranges(name, [one])[0] for one in ranges)
 
     def _digest(self, segment: ClosedSegment) -> Digest:
         """Return the checksum of a segment's file, read again if it was written since."""

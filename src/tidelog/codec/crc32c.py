@@ -11,6 +11,8 @@ from importlib.util import find_spec, module_from_spec
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from tidelog.codec.layout import Buffer
 
 
@@ -20,6 +22,14 @@ def crc32c(data: Buffer, crc: int = 0) -> int:
     The result is an unsigned 32-bit integer. Large buffers are processed without the GIL.
     """
     checksum: int = _library().crc32c(cast("memoryview", data), crc)
+    return checksum
+
+
+def crc32c_of(pieces: Iterable[Buffer]) -> int:
+    """Return the checksum of bytes that come in pieces."""
+    checksum = 0
+    for piece in pieces:
+        checksum = crc32c(piece, checksum)
     return checksum
 
 

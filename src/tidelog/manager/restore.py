@@ -20,7 +20,7 @@ from tidelog.codec.checkpoint_file import (
     replace_file,
     write_checkpoint,
 )
-from tidelog.codec.crc32c import crc32c
+from tidelog.codec.crc32c import crc32c, crc32c_of
 from tidelog.codec.shown_rows import LogEnd, LogStart, PartitionNumber, TopicName
 from tidelog.datadir.catalogue import Catalogue, Topic, write_catalogue
 from tidelog.datadir.metadata_files import (
@@ -202,7 +202,7 @@ class Restoration:
         fs, starts = self.fs, range(0, entry.size_bytes, SCAN_BYTES)
         if fs.exists(path) and fs.stat(path).size_bytes == entry.size_bytes:
             with closing(fs.open(path)) as file:
-                if _checksum(file.pread(SCAN_BYTES, at) for at in starts) == entry.crc32c:
+                if crc32c_of(file.pread(SCAN_BYTES, at) for at in starts) == entry.crc32c:
                     # A call that was killed may have written it, and not got to its sync.
                     file.sync()
                     self.on_bytes(entry.size_bytes)
@@ -220,13 +220,6 @@ class Restoration:
             file.sync()
         if checksum != entry.crc32c:
             raise CorruptArchive(f"{place.name} has other bytes than were archived")
-
-
-def _checksum(pieces: Iterable[bytes]) -> int:
-    checksum = 0
-    for piece in pieces:
-        checksum = crc32c(piece, checksum)
-    return checksum
 
 
 def _describe(

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tidelog.archive.claim_file import archives_named, claim_file, read_claim
-from tidelog.codec.crc32c import crc32c
+from tidelog.codec.crc32c import crc32c_of
 from tidelog.errors import KafkaStorageError
 from tidelog.explain.verify.findings import CUT, Finding
 from tidelog.log.topic_id import topic_id_or_none
@@ -25,7 +25,7 @@ _READ_BYTES: Final = 1 << 20
 
 
 def restoring(uris: Sequence[str], key: TopicPartition, data_dir: str) -> str:
-    """Return the command that restores a lost partition, and from where else it could."""
+    """Return the command that restores a lost partition, and the other archives that have it."""
     command = f"tidelog restore {uris[0]} {key.topic} -p {key.partition} --to {data_dir}"
     return command + (f" (or from {', '.join(uris[1:])})" if uris[1:] else "")
 
@@ -66,11 +66,11 @@ def with_archived_copies(fs: FileSystem, directory: str, found: list[Finding]) -
 
 def _has_changed(fs: FileSystem, path: str, digest: Digest) -> bool:
     """Return whether a segment has other bytes than were archived: else they were damaged then."""
-    checksum = size = 0
     try:
         with closing(fs.open(path)) as file:
-            while piece := file.pread(_READ_BYTES, size):
-                checksum, size = crc32c(piece, checksum), size + len(piece)
+            if file.size() != digest.size_bytes:
+                return True
+            starts = range(0, digest.size_bytes, _READ_BYTES)
+            return crc32c_of(file.pread(_READ_BYTES, at) for at in starts) != digest.crc32c
     except KafkaStorageError:  # a part of it cannot be read, which was archived
         return True
-    return (size, checksum) != (digest.size_bytes, digest.crc32c)
