@@ -13,7 +13,7 @@ from json.encoder import encode_basestring
 from operator import or_
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tidelog.codec.compression import DEFAULT_DECOMPRESSED_LIMIT, Codec
+from tidelog.codec.compression import Codec
 from tidelog.codec.json_value import embedded, json_text
 from tidelog.codec.layout import byte_view
 from tidelog.errors import (
@@ -128,21 +128,21 @@ def _rows(
 ) -> Iterator[Row | str]:
     """Yield the batch's row and, with a form, its records' rows."""
     row = _batch_row(data, batch, position)
+    whole: RecordColumns | None = None
     parts: Iterable[RecordColumns] = ()
-    # Headers of magic 0 and 1 have no record count, and those of control batches no type.
-    needs_records = form is not None or row["magic"] < 2 or row["control"]
-    if row["valid"] and needs_records:
+    if row["valid"]:
         try:
-            # What the row says of old and control batches is in their records.
-            is_whole = row["magic"] < 2 or row["control"]
-            parts = _parts(data, batch, DEFAULT_DECOMPRESSED_LIMIT if is_whole else LARGE_BYTES)
+            # Headers of magic 0 and 1 have no record count, and those of control batches no type.
+            if row["magic"] < 2 or row["control"]:
+                parts = [whole := decode(data, batch)]
+            elif form is not None:
+                parts = _parts(data, batch)
         except TidelogError as error:
             row["error"] = str(error)
-    first = parts[0] if isinstance(parts, list) else None
-    if first is not None and row["magic"] < 2 and len(first):
-        row["baseOffset"], row["count"] = int(first.offset[0]), len(first)
-    if first is not None and row["control"] and len(first):
-        *_, last = first.records()
+    if whole is not None and row["magic"] < 2 and len(whole):
+        row["baseOffset"], row["count"] = int(whole.offset[0]), len(whole)
+    if whole is not None and row["control"] and len(whole):
+        *_, last = whole.records()
         row["controlType"] = _control_number(last)
     yield row
     if form is not None:
@@ -150,10 +150,10 @@ def _rows(
             yield from _record_rows(columns, data, batch, form, is_control=row["control"])
 
 
-def _parts(data: Bytes, batch: BatchColumns, limit: int) -> Iterable[RecordColumns]:
-    """Return the records of a batch: in a list of one, or in parts if they exceed ``limit``."""
+def _parts(data: Bytes, batch: BatchColumns) -> Iterable[RecordColumns]:
+    """Return the records of a batch, in parts if they are large."""
     try:
-        return [decode(data, batch, limit=limit)]
+        return [decode(data, batch, limit=LARGE_BYTES)]
     except MessageTooLarge:
         # Once without a look at them: the row of a batch says its error before any record comes.
         for _ in decode_bounded(data, batch):
