@@ -221,8 +221,8 @@ def watched(pid: int, seconds: float, is_enough: Callable[[], bool] = lambda: Tr
 def test_a_broker_holds_no_more_than_at_first(tmp_path: Path) -> None:
     """Memory, descriptors and threads of the last third are those of the second one.
 
-    What is retained, expires or is compacted takes little room at the end. Once its clients are
-    gone it has no socket but those that it listens on.
+    Retention and compaction keep the topics small. Once the clients are gone the broker has no
+    sockets but those that it listens on.
     """
     broker = Broker(tmp_path / "data", tmp_path / "log", *OPTIONS)
     with tidelog.open(broker.data) as logs:

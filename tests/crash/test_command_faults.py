@@ -56,7 +56,7 @@ PLAIN: Final = frozenset(
         *("--format", "--encoding", "--compression", "--more", "--kafka-too", "--members"),
         # Of moves that a service has begun: test_move_control.py.
         *("--list", "--cancel", "--throttle"),
-        # Each run is that of a mirror without it, and an error ends the command.
+        # It repeats an ordinary run of the mirror, and an error in one ends the command.
         "--every",
     }
 )
