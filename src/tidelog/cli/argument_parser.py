@@ -147,7 +147,9 @@ def _reworded(message: str, words: Sequence[str]) -> str:
         word, choices = said[1:-1], re.findall(r"[\w-]+", known)
         if names == "COMMAND":
             return _unknown_command(word, choices)
-        text = f"{word}: choose from {', '.join(choices)}"
+        text = f"{word}: choose from {', '.join(choices)}{_close(word, choices)}"
+        if names.startswith("{"):  # a word, which argparse calls by its choices
+            return text
     known_names = names.split("/")
     typed = (name for name in known_names for word in words if word.startswith(name))
     separator = ": " if text.startswith("expected ") else " "
@@ -156,7 +158,12 @@ def _reworded(message: str, words: Sequence[str]) -> str:
 
 def _unknown_command(word: str, known: Sequence[str]) -> str:
     """Return the error, with the command that may have been meant."""
-    from difflib import get_close_matches
+    return f"there is no command {word!r}{_close(word, known)}"
 
-    close = get_close_matches(word, known, 1)
-    return f"there is no command {word!r}" + (f"; did you mean {close[0]}?" if close else "")
+
+def _close(word: str, known: Sequence[str]) -> str:
+    """Return which of the known words may have been meant."""
+    from difflib import get_close_matches  # slow to import, and only mistakes need it
+
+    close = get_close_matches(word, known, 1, cutoff=0.5)  # retain: retention
+    return f"; did you mean {close[0]}?" if close else ""

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.cli.options import DIRECTORY_VARIABLE, DIRECTORY_WORD, count_directories
-from tidelog.cli.parser import COMMAND_MODULES, make_parser
+from tidelog.cli.parser import COMMAND_MODULES, command_texts, make_parser
 from tidelog.errors import TidelogError
 from tidelog.segment.filenames import check_topic_name, parse_topic_partition
 
@@ -75,10 +75,7 @@ def _joined(words: Sequence[str]) -> list[str]:
 
 
 def _commands() -> list[Candidate]:
-    [action] = _subcommands(make_parser())
-    listed: list[Action] = vars(action)["_choices_actions"]  # argparse has no other way
-    texts = {one.dest: one.help or "" for one in listed}
-    return [Candidate(name, texts.get(name, "")) for name in COMMAND_MODULES]
+    return [Candidate(name, text) for name, text in command_texts().items()]
 
 
 def _subcommands(parser: CommandParser) -> list[Action]:

@@ -48,7 +48,7 @@ def test_commands_come_first() -> None:
     names = [one.word for one in answer.candidates]
     assert set(COMMAND_MODULES) | {"help", "--version"} <= set(names)
     assert dict(answer.candidates)["cat"].startswith("print a topic's records")
-    assert words_after("de") == ["delete", "describe", "delete-records"]
+    assert words_after("de") == ["delete", "delete-records", "describe"]
     assert words_after("help", "des") == ["describe"]
     assert words_after("nonsense", "") == []
 

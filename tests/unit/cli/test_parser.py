@@ -132,6 +132,7 @@ def test_options_cannot_be_abbreviated() -> None:
     ("words", "message"),
     [
         (["creat", "t"], "there is no command 'creat'; did you mean create?"),
+        (["plan", "retain", "t"], "plan: retain: choose from recovery, retention, compaction; did"),
         (["xyzzy"], "there is no command 'xyzzy'\n"),
         (["plan", "-d", "x"], "required: {recovery,retention,compaction}\n"),
         (["describe", "-d", ""], "-d '': the name of a directory must not be empty"),

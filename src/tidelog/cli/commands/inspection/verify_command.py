@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 COMMAND: Final = Command(
     "verify",
-    "check everything in partition directories, without changing anything",
+    "check everything in partition directories and say what to do about damage, without changing"
+    " anything",
     (*LOGS, SETTINGS, JSON),
 )
 

@@ -48,7 +48,8 @@ _WHY_NOT_FULL: Final = (
 
 COMMAND: Final = Command(
     "recover",
-    "check logs after a crash, and truncate each at its first invalid batch",
+    "check logs after a crash, as a service does at its start, and truncate each at its first"
+    " invalid batch",
     (
         *LOGS,
         dry_run_option("only print what would be truncated; exit with 1 if anything would"),

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 COMMAND: Final = Command(
     "rescue",
-    "put all that can be read of broken data directories into a new one, at the same offsets",
+    "copy all that can be read of broken data directories, also behind damage, to a new one, at the"
+    " same offsets",
     (
         *WHOLE_DIRECTORIES,
         target_option("the data directory to make; there must be nothing", required=True),
