@@ -420,8 +420,8 @@ class Logs(OfOneProcess, DrawnLogs):
     def delete_records(self, topic: str, partition: int, before_offset: int | str) -> int:
         """Delete the records of a partition below an offset; return the new log start offset.
 
-        Readers no longer see them when this returns; whole segments are deleted, too. Kafka:
-        ``Admin.deleteRecords``.
+        Readers no longer see them when this returns, nor after a crash; whole segments are deleted,
+        too. Kafka: ``Admin.deleteRecords``.
 
         >>> with tidelog.open("data", retention_ms=-1) as logs:
         ...     topic = logs.create_topic("tides")
@@ -447,7 +447,9 @@ class Logs(OfOneProcess, DrawnLogs):
         """
         check_partition(partition)
         before, key = deletion_end(before_offset), TopicPartition(topic, partition)
-        return self.manager.on_demand.delete_records(key, before).log_start_offset
+        deleted = self.manager.on_demand.delete_records(key, before)
+        self.manager.on_demand.keep_deleted([key])
+        return deleted.log_start_offset
 
     def metrics(self) -> list[Metric]:
         """Return all metrics as of now, under Kafka's names.

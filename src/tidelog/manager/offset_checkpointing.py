@@ -46,6 +46,10 @@ class OffsetCheckpointing:
         """Checkpoint only what readers of other processes see; raises as ``write``."""
         self._write(log_dir, lambda checkpoints, logs: checkpoints.write_high_watermarks(logs))
 
+    def write_log_starts(self, log_dir: LogDir) -> None:
+        """Checkpoint only where logs start that start within a segment; raises as ``write``."""
+        self._write(log_dir, lambda checkpoints, logs: checkpoints.write_log_starts(logs))
+
     def write_if_ahead(self, key: TopicPartition, log: Log) -> None:
         """Checkpoint the directory of a log if its files give offsets above those of the log.
 

@@ -237,8 +237,9 @@ class OnDemand(OfOneProcess, ManagerPart):
     ) -> ShrunkLog:
         """Raise the start of one log to ``before`` (-1: the high watermark); free whole segments.
 
-        While the log is being cleaned or moved its space is freed later. Raises PolicyViolation for
-        a log that is only compacted, OffsetOutOfRange above the high watermark.
+        While the log is being cleaned or moved its space is freed later. A crash may bring back
+        what stays in a file, until ``keep_deleted``. Raises PolicyViolation for a log that is only
+        compacted, OffsetOutOfRange above the high watermark.
         """
         partition = self._partition_of(*key)
         log = partition.log
@@ -262,6 +263,15 @@ class OnDemand(OfOneProcess, ManagerPart):
             # The records are deleted. The space is freed as above: a full disk may lack the room.
             _log.warning("deletion-put-off directory=%s reason=%s", log.directory, error)
             return _shrunk(key, log, ())
+
+    def keep_deleted(self, keys: Iterable[TopicPartition]) -> None:
+        """Let no crash bring back what ``delete_records`` deleted: checkpoint where logs start.
+
+        A partition that is gone is left out. Raises KafkaStorageError.
+        """
+        logs = self._registry.logs()
+        for log_dir in {self._log_dirs.of(logs[key]) for key in keys if key in logs}:
+            self._checkpointing.write_log_starts(log_dir)
 
     def _config_of(self, key: TopicPartition, log: Log, terms: Terms) -> LogConfig:
         """Return the settings of a log on these terms."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -13,12 +14,14 @@ from tests.machinery.broker_home import (
     commit,
     position,
     read,
+    run,
     with_broker,
 )
 
 from tidelog.broker.dispatch import PendingOnThread
 from tidelog.broker.node import DEFAULT_NODE_ID
 from tidelog.error_codes import ErrorCode
+from tidelog.testing import CrashFileSystem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -404,5 +407,48 @@ def test_settings_are_shown_without_what_is_not_wanted() -> None:
             assert [one["value"] for one in found] == ["-1", "5", "-1"]
             assert [bool(one["synonyms"]) for one in found] == [wanted] * 3
             assert [bool(one["documentation"]) for one in found] == [wanted] * 3
+
+    with_broker(test)
+
+
+async def delete_before(home: BrokerHome, offset: int) -> Any:
+    """Delete records of partition 0; return its answer."""
+    asked = [{"name": "t", "partitions": [{"partitionIndex": 0, "offset": offset}]}]
+    answer = await home.ask("DeleteRecords", 2, topics=asked, timeoutMs=1000)
+    return answer["topics"][0]["partitions"][0]
+
+
+def test_deleted_records_do_not_come_back_after_a_power_cut() -> None:
+    """As soon as the request is answered, though their segment stays."""
+    files = CrashFileSystem()
+
+    async def delete() -> None:
+        async with BrokerHome(files) as home:
+            home.logs.create_topic("t")
+            await home.produce("t", b"a")
+            await home.produce("t", b"b")
+            assert (await delete_before(home, 1))["lowWatermark"] == 1
+            home.cut_power()
+
+    async def look() -> None:
+        async with BrokerHome(files) as home:
+            assert [one.value for one in home.logs.read("t")] == [b"b"]
+
+    run(delete())
+    run(look())
+
+
+def test_a_deletion_that_cannot_be_kept_is_answered_with_an_error() -> None:
+    """The client repeats it, until the disk takes it."""
+
+    async def test(home: BrokerHome) -> None:
+        await home.produce("t", b"a")
+        await home.produce("t", b"b")
+        full = OSError(errno.ENOSPC, "full")
+        home.files.fail("rename", "/log-start-offset-checkpoint.tmp", full)
+        failed = await delete_before(home, 1)
+        assert (code(failed), failed["lowWatermark"]) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+        home.files.mend()
+        assert (await delete_before(home, 1))["lowWatermark"] == 1
 
     with_broker(test)

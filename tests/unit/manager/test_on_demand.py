@@ -11,6 +11,7 @@ from tests.machinery.held_lock import HeldLock
 from tests.machinery.manager_home import MAX_AGE_MS, Loading, ManagerHome, fill, values
 
 from tidelog.cleaner.states import Event
+from tidelog.embedded.logs import Logs
 from tidelog.errors import (
     CleaningAborted,
     InvalidArgument,
@@ -18,6 +19,8 @@ from tidelog.errors import (
     UnknownTopicOrPartition,
 )
 from tidelog.segment.filenames import TopicPartition
+from tidelog.service.requests.carry_out import carry_out
+from tidelog.service.requests.home import Home
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -253,6 +256,26 @@ def test_records_are_deleted_though_there_is_no_room_to_free_their_space() -> No
         manager.tasks.cleanup_logs()
         home.clock.advance(0)
         assert "00000000000000000000.log" not in home.files("/data/t-0")
+
+
+def test_deleted_records_do_not_come_back_after_a_power_cut() -> None:
+    """Neither those that a program deletes nor those that it asks a service to."""
+    home = ManagerHome(retention_ms=-1)
+    with home.open() as manager:
+        for topic in ("t", "u"):
+            manager.create_topic(topic)
+            fill(manager, topic, 0, 10)
+            manager.partition(topic, 0).log.flush()
+        Logs(manager).delete_records("t", 0, 3)
+        asked = {"partitions": {"u": [0]}, "before": 4, "settings": {}, "now_ms": None}
+        carry_out(Home(manager, home.machine(), "/data"), "delete-records", asked)
+        home.fs.power_cut("none")
+        manager.abandon()
+
+    with home.open() as manager:
+        starts = [manager.partition(topic, 0).log.log_start_offset for topic in ("t", "u")]
+
+    assert starts == [3, 4]
 
 
 @pytest.mark.parametrize(

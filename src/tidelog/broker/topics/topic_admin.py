@@ -17,7 +17,7 @@ from tidelog.codec.uuid_text import ZERO_ID
 from tidelog.datadir.catalogue import INTERNAL_SETTINGS
 from tidelog.env.event_loop import in_thread
 from tidelog.error_codes import ErrorCode
-from tidelog.errors import InvalidArgument, KafkaError, TopicAlreadyExists
+from tidelog.errors import InvalidArgument, KafkaError, KafkaStorageError, TopicAlreadyExists
 from tidelog.log.retention.retention_rules import deletion_end
 from tidelog.manager.topics.topic_checks import check_topic, check_wider
 from tidelog.segment.filenames import TopicPartition
@@ -161,18 +161,30 @@ class TopicAdmin:
 
     async def delete_records(self, request: Request) -> dict[str, Any]:
         """DeleteRecords."""
-        return {
-            "topics": [
-                {
-                    "name": topic["name"],
-                    "partitions": [
-                        await in_thread(partial(self._delete_before, topic["name"], one))
-                        for one in topic["partitions"]
-                    ],
-                }
-                for topic in request.values["topics"]
-            ]
-        }
+        topics = [
+            {
+                "name": topic["name"],
+                "partitions": [
+                    await in_thread(partial(self._delete_before, topic["name"], one))
+                    for one in topic["partitions"]
+                ],
+            }
+            for topic in request.values["topics"]
+        ]
+        keys = [
+            TopicPartition(topic["name"], one["partitionIndex"])
+            for topic in topics
+            for one in topic["partitions"]
+        ]
+        try:
+            await in_thread(partial(self._manager.on_demand.keep_deleted, keys))
+        except KafkaStorageError as error:
+            for topic in topics:
+                topic["partitions"] = [
+                    _not_deleted(one["partitionIndex"], one.get("errorCode") or error.code)
+                    for one in topic["partitions"]
+                ]
+        return {"topics": topics}
 
     def _delete_before(self, topic: str, given: dict[str, Any]) -> dict[str, Any]:
         number, offset = given["partitionIndex"], given["offset"]
@@ -187,11 +199,15 @@ class TopicAdmin:
             code = error.code
         else:
             return {"partitionIndex": number, "lowWatermark": done.log_start_offset}
-        return {"partitionIndex": number, "lowWatermark": -1, "errorCode": int(code)}
+        return _not_deleted(number, code)
 
 
 def _head(given: dict[str, Any]) -> dict[str, Any]:
     return {"name": given["name"]}
+
+
+def _not_deleted(partition: int, code: int) -> dict[str, Any]:
+    return {"partitionIndex": partition, "lowWatermark": -1, "errorCode": int(code)}
 
 
 def _settings(configs: list[dict[str, Any]]) -> dict[str, str]:

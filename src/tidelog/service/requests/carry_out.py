@@ -133,9 +133,12 @@ def _delete_records(home: Home, arguments: Mapping[str, Any]) -> list[dict[str, 
         except OffsetOutOfRange as error:
             named = error.of_log(str(key))
             raise InvalidArgument(f"{named}; nothing was deleted") from error
-    return _each(
-        home, keys, lambda key: as_json(manager.on_demand.delete_records(key, before, terms))
-    )
+    try:
+        return _each(
+            home, keys, lambda key: as_json(manager.on_demand.delete_records(key, before, terms))
+        )
+    finally:
+        manager.on_demand.keep_deleted(keys)
 
 
 def _retain(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
