@@ -194,10 +194,13 @@ def _as_text(row: Mapping[str, Any], verb: str) -> str:
             return f"{text} {row['heldBy']}"
         # What is clean or cleanable lies before the active segment.
         size = row["sizeBytes"] - row["cleanBytes"] - row["cleanableBytes"]
-        if not size:
+        # Where records were deleted up to an offset within it, it counts as clean itself.
+        begins_within = row["firstUncleanableOffset"] < row["firstDirtyOffset"]
+        if not size and not begins_within:
             return f"{text} {row['heldBy']}, which is empty"
+        shown_size = "" if begins_within else f" ({format_bytes(size)})"
         return (
-            f"{text} {row['heldBy']} ({format_bytes(size)}), which is never cleaned: an append"
+            f"{text} {row['heldBy']}{shown_size}, which is never cleaned: an append"
             " begins the next one once segment.bytes or segment.ms is reached, and tidelog roll"
             " at once"
         )
