@@ -95,6 +95,7 @@ def _directory_metrics(shared: Shared, progress: LoadProgress | None) -> Iterato
         ):
             yield Metric(group, "LogManager", name, (("logDirectory", path),), value)
         if not is_offline:
+            yield from _disk_metrics(fs, path)
             yield from stream_metrics(fs, path)
         if progress is not None:
             dir_tags = (("dir", path),)
@@ -104,6 +105,14 @@ def _directory_metrics(shared: Shared, progress: LoadProgress | None) -> Iterato
                 thread_tags = (*dir_tags, ("threadNum", str(thread)))
                 name = "remainingSegmentsToRecover"
                 yield Metric("kafka.log", "LogManager", name, thread_tags, count)
+
+
+def _disk_metrics(fs: FileSystem, path: str) -> Iterator[Metric]:
+    """Yield the size of the disk of a data directory, and its free bytes; none if it fails."""
+    with suppress(OSError):
+        space = {"DiskTotalBytes": fs.total_bytes(path), "DiskFreeBytes": fs.free_bytes(path)}
+        for name, value in space.items():
+            yield Metric("tidelog", "LogManager", name, (("logDirectory", path),), value)
 
 
 def _offline_since(path: str, failure: OfflineReason | None) -> Metric:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from errno import ENOSPC
+from errno import EIO, ENOSPC
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -189,6 +189,19 @@ def test_a_disk_that_did_not_take_an_append_is_full_until_it_has_space() -> None
 
         assert (before, during, value_of(manager, name)) == (0, 1, 0)
         assert manager.live_dirs == ["/data"]
+
+
+def test_the_space_of_each_disk_is_measured() -> None:
+    """Its size and what is free; nothing of one that does not answer."""
+    home = ManagerHome()
+    names = [f"tidelog:type=LogManager,name=Disk{what}Bytes{_DIR}" for what in ("Total", "Free")]
+    with home.open() as manager:
+        total, free = (value_of(manager, name) for name in names)
+        home.fs.fail("free_bytes", "/data", OSError(EIO, "broken"))
+        found = {metric.kafka_name for metric in manager.metrics()}
+
+    assert total >= free == home.fs.free_bytes("/data") > 0
+    assert found.isdisjoint(names)
 
 
 def test_the_page_of_metrics_lists_every_metric() -> None:
