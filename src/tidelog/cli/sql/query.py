@@ -49,6 +49,7 @@ _NOT_JSON: Final = (
     "WHERE NOT json_valid(decode(value)) finds such records, WHERE json_valid(decode(value)) leaves"
     " them out, and TRY(...) around an expression makes it null there"
 )
+_CAST_BYTES: Final = "key and value are bytes: decode(value) is their text, a cast is not"
 _BYTES_AS_JSON: Final = re.compile(
     r'(?<!\w)(?:json_\w+\s*\(\s*(?:\w+\.)?"?(key|value)"?\s*[,)]|"?(key|value)"?\s*->)',
     re.IGNORECASE,
@@ -252,7 +253,8 @@ class _Tables:
         if isinstance(error, duckdb.ParserException) and _BARE_OFFSET.search(query):
             return f'{text}; offset is a word of SQL: write the column as "offset"'
         if "Malformed JSON" in text:
-            return f"{text}; {_NOT_JSON}"
+            is_cast = r"\x22" in text  # how DuckDB casts a quotation mark in bytes
+            return f"{text}; {_CAST_BYTES if is_cast else _NOT_JSON}"
         if isinstance(error, duckdb.CatalogException) and "Table with name" in text:
             more = ", ..." if len(self._topics) > _MOST_NAMES else ""
             names = ", ".join(self._topics[:_MOST_NAMES]) + more

@@ -155,6 +155,15 @@ def test_bytes_that_are_taken_for_json_are_hinted_at(
     assert (found.code, found.err) == (0, "" if column is None else hint)
 
 
+def test_bytes_that_are_cast_to_text_are_hinted_at(cli: Cli) -> None:
+    """DuckDB escapes their quotation marks, so that valid JSON looks malformed."""
+    cli.on("create", "t")
+    cli.append('{"n": 3}')
+
+    text = refused(cli, "SELECT json_extract(value::varchar, '$.n') FROM t")
+    assert text.endswith("; key and value are bytes: decode(value) is their text, a cast is not\n")
+
+
 def test_a_name_that_needs_quotes_is_shown_with_them(readings: Cli) -> None:
     """Dots and dashes mean something else in SQL."""
     readings.on("create", "a-b.c")
