@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _BYTES: Final = (bytes, bytearray, memoryview)
 _ENCODE: Final = "; encode it: text.encode()"
+_JSON: Final = "; as JSON: json.dumps(value).encode(), or json=value of append"
 
 GivenRecord: TypeAlias = "NewRecord | bytes | tuple[object, ...] | Mapping[str, object]"
 """What ``NewRecord.of`` takes."""
@@ -157,6 +158,8 @@ def _owned(part: object, what: str) -> bytes | None:
 def not_bytes(part: object, what: str) -> str:
     """Return what an error says of a key or value that is not bytes."""
     hint = _ENCODE if isinstance(part, str) else ""
+    if what == "value" and isinstance(part, (dict, list)):
+        hint = _JSON
     return f"a record's {what} is bytes or None, not {type(part).__name__}{hint}"
 
 

@@ -498,6 +498,7 @@ def test_an_unknown_topic_is_not_made() -> None:
     [
         ({"key": "k"}, "key is bytes or None, not str"),
         ({"value": 5}, "value is bytes or None, not int"),
+        ({"value": {"a": 1}}, "not dict; as JSON: json.dumps.value..encode.., or json=value of ap"),
         ({"timestamp": 1.5}, "a time is an int"),
         ({"headers": [("a", "b")]}, r"header is a name .* not \('a', 'b'\)"),
         ({"headers": [(b"a", b"b")]}, "header is a name"),
