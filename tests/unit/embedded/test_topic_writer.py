@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gc
+from datetime import UTC, datetime
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -704,6 +705,18 @@ FORMS: dict[str, list[Any]] = {
     ],
     "with headers": [(None, value, [("h", value[:1])]) for value in VALUES],
     "dicts": [{"value": value, "partition": 0} for value in VALUES],
+    "dicts with times": [{"value": value, "timestamp": len(value)} for value in VALUES],
+    "dicts with keys": [{"key": value[:1], "value": value, "headers": ()} for value in VALUES],
+    "tuples with times": [(value[:1], value, (), 7 + len(value)) for value in VALUES],
+    "tuples with some times": [(None, value, None, len(value) or None) for value in VALUES],
+    "tuples with dates": [(None, value, (), datetime(2021, 1, 2, tzinfo=UTC)) for value in VALUES],
+    "tuples of two lengths": [
+        (value, value) if len(value) % 3 else (value, value, (), 7) for value in VALUES
+    ],
+    "records": [NewRecord(value[:3], value, (), 5) for value in VALUES],
+    "records with partitions": [NewRecord(value, value, (), 5, 0) for value in VALUES],
+    "records without times": [NewRecord(None, value, (), -1) for value in VALUES],
+    "json": [{"json": {"n": len(value)}, "timestamp": 3} for value in VALUES],
     "mixed": [value if len(value) % 2 else (value, value) for value in VALUES],
 }
 
@@ -758,6 +771,41 @@ def test_a_record_that_is_refused_does_not_affect_those_before_it() -> None:
             writer.flush()
 
         assert [record[0] for record in all_records(home)["t-0"]] == [b"a", b"b"]
+
+
+@pytest.mark.parametrize("form", ["tuples with times", "dicts with times", "records", "pairs"])
+def test_records_of_one_form_are_appended_without_a_look_at_each(
+    form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once the kernels pay for being loaded, also in a program that only writes."""
+    looked_at: list[NewRecord] = []
+    plain = TopicWriter._take
+
+    def take(self: TopicWriter, record: NewRecord) -> None:
+        looked_at.append(record)
+        plain(self, record)
+
+    monkeypatch.setattr(TopicWriter, "_take", take)
+    monkeypatch.setattr(gate, "_GATE", gate.Gate(lambda: True))
+    count = write_all(home_with_topic(2), FORMS[form] * 100)
+
+    assert count == 130_000
+    assert 10_000 < len(looked_at) < 100_000
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_time_that_is_refused_does_not_affect_the_records_before_it() -> None:
+    """Neither one that the topic does not take nor one that no record can hold."""
+    later, far = HOUR_MS * 10**6, 2**63
+    for time, error in ((later, InvalidTimestamp), (far, InvalidArgument), (-2, InvalidArgument)):
+        home = home_with_topic(1)
+        with home.open() as directory:
+            writer = directory.writer("t")
+            with pytest.raises(error):
+                append_and_flush(writer, [(None, b"1", (), 5), (None, b"2", (), time)])
+            writer.flush()
+
+        assert [record[1] for record in all_records(home)["t-0"]] == [b"1"]
 
 
 @pytest.mark.usefixtures("engine")
