@@ -156,6 +156,8 @@ class TopicWriter(OfOneProcess, Told):
         self._batches: dict[int, list[RecordFields]] = {n: [] for n in self._numbers}
         self._sizes = dict.fromkeys(self._numbers, 0)
         self._turn = 0
+        self._takes_batches = True
+        """Whether partitions are logs, as far as is known, and not of another process."""
         self._gathering = set() if gathering is None else gathering
         self.records = 0
 
@@ -264,6 +266,8 @@ class TopicWriter(OfOneProcess, Told):
 
     def _append_chunk(self, chunk: list[GivenRecord]) -> int | None:
         """Append records as whole batches; return their bytes, None if that is not possible."""
+        if not self._takes_batches:
+            return None
         now_ms = self._clock.now_ms()
         source = gather(chunk, now_ms)
         if source is None or not self._takes(source, now_ms):
@@ -360,6 +364,7 @@ class TopicWriter(OfOneProcess, Told):
         if not batch:
             return
         partition = self._directory.partition(self._topic, number)
+        self._takes_batches = isinstance(partition, Partition)
         self._batches[number], self._sizes[number] = [], 0
         try:
             partition.append_records(batch, codec=self._codec)
