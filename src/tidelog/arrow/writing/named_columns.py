@@ -29,7 +29,8 @@ def with_named_columns(
             the write. If both are None, the rows are returned as they are.
 
     Raises:
-        InvalidArgument: there is no such column, or more than one; or no other.
+        InvalidArgument: there is no such column, or more than one; or no other, or only ``json``,
+            which then would not stand for the value.
     """
     fields = {"key": key, "timestamp": timestamp}
     wanted = {field: name for field, name in fields.items() if name is not None}
@@ -44,6 +45,12 @@ def with_named_columns(
             )
     taken = {names.index(name): field for field, name in wanted.items()}
     others = [index for index in range(len(names)) if index not in taken]
+    if [names[index] for index in others] == ["json"]:
+        renamed = " and ".join(f"column {name!r} to {field}" for field, name in wanted.items())
+        raise InvalidArgument(
+            f"with {' and '.join(wanted)} the column json is a member of the value: for it to be"
+            f" the value itself, rename {renamed}, and give neither"
+        )
     if not others:
         raise InvalidArgument(f"no column is left for the value beside {', '.join(names)}")
 

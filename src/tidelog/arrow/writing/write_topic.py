@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -15,7 +16,12 @@ from tidelog.arrow.writing.input_columns import arrow_columns
 from tidelog.arrow.writing.json_column import with_json_as_value
 from tidelog.arrow.writing.named_columns import with_named_columns
 from tidelog.arrow.writing.stage_rows import stage_rows
-from tidelog.arrow.writing.staged_commit import commit_write, ended, staged_write
+from tidelog.arrow.writing.staged_commit import (
+    commit_write,
+    ended,
+    note_skipped,
+    staged_write,
+)
 from tidelog.arrow.writing.write_options import DEFAULT_BUFFER_BYTES, WriteOptions
 from tidelog.arrow.writing.write_plan import make_plan, warn_of_ignored_config
 from tidelog.config.sources import from_mapping
@@ -129,6 +135,9 @@ def write(
         plan = make_plan(options, columns, name)
         warn_of_ignored_config(options, plan)
         with ended(options, plan, name):
+            if plan.committed is not None:
+                note_skipped(options.path, name, plan.committed)
+                return replace(plan.committed, is_repeat=True)
             batches = _slices(rows, options.write_buffer_bytes // _SLICE_PART)
             part = stage_rows(options, plan, batches, txn=name)
             staged = staged_write(options, plan, name, [part])

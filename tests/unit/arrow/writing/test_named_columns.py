@@ -49,3 +49,13 @@ def test_a_name_is_that_of_one_column() -> None:
     alone = pa.table({"id": [1]}).to_reader()
     with pytest.raises(InvalidArgument, match="no column is left for the value beside id"):
         with_named_columns(alone, key="id", timestamp=None)
+
+
+def test_a_column_json_beside_a_named_key_is_refused() -> None:
+    """Without the name it is the value, with it a member: nobody means ``{"json": ...}``."""
+    rows = pa.table({"k": ["a"], "t": [1], "json": [{"a": 1}]})
+    hint = "rename column 'k' to key and column 't' to timestamp, and give neither"
+    with pytest.raises(InvalidArgument, match=hint):
+        with_named_columns(rows.to_reader(), key="k", timestamp="t")
+    found = with_named_columns(rows.to_reader(), key="k", timestamp=None).read_all()
+    assert found["json"].to_pylist() == [{"t": 1, "json": {"a": 1}}]

@@ -51,6 +51,24 @@ def rows_of(path: Path, topic: str = "t", *names: str) -> list[dict[str, Any]]:
     return found
 
 
+def test_a_repeat_stages_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Its rows are not even asked for, and the line says what was committed."""
+    arrow.write(tmp_path, "t", ROWS, "x")
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        pytest.fail("no row of a repeat is needed")
+        yield from ROWS.to_batches()
+
+    again = arrow.write(tmp_path, "t", pa.RecordBatchReader.from_batches(ROWS.schema, rows()), "x")
+
+    assert (again.is_repeat, again.total) == (True, 3)
+    [line] = [line for line in caplog.messages if line.startswith("table-write-skipped")]
+    assert "txn=x" in line
+    assert not [one.name for one in tmp_path.iterdir() if "staged" in one.name]
+    with pytest.raises(TransactionMismatch):
+        arrow.write(tmp_path, "u", ROWS, "x")
+
+
 def test_rows_are_records_with_all_their_fields(tmp_path: Path) -> None:
     """A null value is a tombstone; text becomes its UTF-8."""
     done = arrow.write(tmp_path / "new", "t", ROWS)
