@@ -136,7 +136,7 @@ class Transaction(OfOneProcess, Told):
             # Before a repeat looks at topics: the first try may have created some of its own.
             manager.staged_commits.finish_transaction(path, txn)
         machine = manager.machine
-        self.txn: Final = uuid4().hex if txn is None else txn
+        self._txn: Final = uuid4().hex if txn is None else txn
         self._is_named = txn is not None
         self._manager = manager
         self._path = path
@@ -154,9 +154,8 @@ class Transaction(OfOneProcess, Told):
         self.is_left_to_owner = False
         """Whether what holds this sees to its end, or may leave it open."""
         found = read_finished(machine.fs, path).get(self.txn) if self._is_named else None
-        self.is_repeat: Final = found is not None
-        self.committed = None if found is None else replace(found, is_repeat=True)
-        """What was committed under this id: by an earlier process, or by ``commit``."""
+        self._is_repeat: Final = found is not None
+        self._committed = None if found is None else replace(found, is_repeat=True)
 
     def _told(self) -> str:
         ended = "aborted" if self.committed is None else "committed"
@@ -190,6 +189,21 @@ class Transaction(OfOneProcess, Told):
                 source=self,
                 stacklevel=1,
             )
+
+    @property
+    def txn(self) -> str:
+        """The id."""
+        return self._txn
+
+    @property
+    def is_repeat(self) -> bool:
+        """Whether the id was committed before this began; then nothing is written."""
+        return self._is_repeat
+
+    @property
+    def committed(self) -> CommittedTransaction | None:
+        """What was committed under the id, by an earlier process or by this; None: nothing yet."""
+        return self._committed
 
     # What it writes
 
@@ -307,14 +321,14 @@ class Transaction(OfOneProcess, Told):
                 partitions={name: max(one.partitions) + 1 for name, one in self._topics.items()},
                 steps=tuple(self._steps.values()),
             )
-            self.committed = self._manager.staged_commits.commit(self._path, staged)
+            self._committed = self._manager.staged_commits.commit(self._path, staged)
         except BaseException as error:
             if not isinstance(error, CommitUnfinished) and not self._is_needed(error):
                 self.abort()
             raise
         finally:
             self._is_open = False
-        return self.committed
+        return self._committed
 
     def _append_positions(self) -> None:
         # Only now: the topic may have been created since a reader's commit, by another group's.

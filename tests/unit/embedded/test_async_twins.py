@@ -60,6 +60,12 @@ def test_a_class_for_event_loops_has_what_the_other_has(held: type) -> None:
         assert first == second, name
 
 
+@pytest.mark.parametrize("held", TWINS)
+def test_a_class_has_what_the_one_for_event_loops_has(held: type) -> None:
+    """So ``help`` and the pages list it for both: what only an object has, they leave out."""
+    assert set(methods(TWINS[held])) - set(dir(held)) == set()
+
+
 @pytest.mark.parametrize("held", TWINS.values())
 def test_no_method_for_event_loops_waits_for_a_disk(held: type) -> None:
     """It is a coroutine function, an asynchronous generator or context manager."""
