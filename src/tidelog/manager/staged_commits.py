@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 import os
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from tidelog.config.option import INT64_MAX
 from tidelog.datadir.birth import settings_of_birth
 from tidelog.datadir.effective_config import effective_config
 from tidelog.env.clock import NS_PER_MS
@@ -33,12 +34,13 @@ from tidelog.manager.manager_part import ManagerPart
 from tidelog.manager.partition import Hold
 from tidelog.manager.topics.topic_checks import check_topic
 from tidelog.segment.filenames import TopicPartition
+from tidelog.staging.abandoned import abandoned_files
 from tidelog.staging.commit import commit, drop_topic, finish, give_up
 from tidelog.staging.finished import forget_finished, is_finished, read_finished
 from tidelog.staging.journal import has_journal, journal_name, journals, read_journal
 from tidelog.staging.manifest_names import waiting_hashes
 from tidelog.staging.ready_expiry import drop_waiting, sweep_all
-from tidelog.staging.staged_file import transaction_hash
+from tidelog.staging.staged_file import attempt_of, is_staged_name, transaction_hash
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -292,8 +294,10 @@ class StagedCommits(OfOneProcess, ManagerPart):
     def drop(self, path: str, txn: str) -> None:
         """Give up what is left of a pending transaction; what is in the logs becomes visible.
 
-        Its id may be used again. One that waits to be committed never is. Raises InvalidArgument if
-        no such transaction is pending, and CommitPending if it is only to be seen by its waiter.
+        Its id may be used again. One that waits to be committed never is. In place of the id, the
+        name of a staged file that no transaction names drops all files of its attempt. Raises
+        InvalidArgument if no such transaction is pending, and CommitPending if it is only to be
+        seen by its waiter.
         """
         with self._registry.change_lock:
             self._registry.check_open()
@@ -311,9 +315,21 @@ class StagedCommits(OfOneProcess, ManagerPart):
     def _drop_waiting(self, path: str, txn: str) -> None:
         self.settle_manifests()
         with self._log_dirs.failing(path, f"dropping {txn!r}"):
-            if not drop_waiting(self._machine.fs, path, txn):
+            if not drop_waiting(self._machine.fs, path, txn) and not self._drop_files(path, txn):
                 raise InvalidArgument(f"transaction {txn!r} is not pending in {path}")
         _log.warning("transaction-dropped directory=%s txn=%s", path, txn)
+
+    def _drop_files(self, path: str, name: str) -> bool:
+        """Delete the staged files of an attempt durably; return whether there were some."""
+        fs = self._machine.fs
+        unnamed = abandoned_files(fs, path, INT64_MAX) if is_staged_name(name) else ()
+        found = [one for one in unnamed if attempt_of(one) == attempt_of(name)]
+        for one in found:
+            with suppress(FileNotFoundError):  # its writer deletes them, too
+                fs.delete(f"{path}/{one}")
+        # Who has them dropped wants what they hold gone, also after a power cut.
+        fs.sync_directory(path)
+        return bool(found)
 
     def settle_manifests(self) -> None:
         """Bring the manifests to their end that were decided on, or are past their deadline.

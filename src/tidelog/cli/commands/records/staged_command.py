@@ -23,14 +23,19 @@ COMMAND: Final = Command(
     (
         argument("action", choices=("list", "commit", "drop", "forget")),
         *DIRECTORY,
-        argument("txn", metavar="TXN", nargs="?", help="the transaction to drop or forget"),
+        argument(
+            "txn",
+            metavar="TXN",
+            nargs="?",
+            help="the transaction to drop or forget, or a staged file to drop",
+        ),
         json_option("list: print JSON lines instead of text"),
     ),
     epilog="list: committed transactions that are not applied yet, those that wait for the"
     " process\nthat holds the directory, with their deadlines, and staged files\n"
     "commit: apply what is committed; every command that writes does so, too\n"
     "drop: give up what is left of a committed transaction, or one that waits; what is in the\n"
-    "logs stays\n"
+    "logs stays. With the name of a file of (no journal), delete what that attempt has staged\n"
     "forget: let the id of a finished transaction be used again, as for a topic that was\n"
     "deleted and created again; a repeat of it is then written",
 )
@@ -76,7 +81,8 @@ def _files_of(row: StagedTransaction) -> str:
         return names
     return (
         f"{format_bytes(row.size_bytes)}, last written {format_time(row.last_written_ms)}; a"
-        f" service deletes it tidelog.staged.retention.ms (a week) later: {names}"
+        f" service deletes it tidelog.staged.retention.ms (a week) later, tidelog staged drop at"
+        f" once: {names}"
     )
 
 

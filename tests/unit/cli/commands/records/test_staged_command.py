@@ -18,7 +18,7 @@ from tidelog.mailbox.letter import State
 from tidelog.staging.directory import CommitPoint
 from tidelog.staging.manifest_names import new_stem
 from tidelog.staging.ready import ReadyFiles, ReadyManifest
-from tidelog.staging.staged_file import staged_name
+from tidelog.staging.staged_file import list_staged, new_attempt, staged_name
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -165,6 +165,26 @@ def test_files_of_a_killed_writer_have_a_size_and_an_age(topic: Cli) -> None:
     shown = "staged  (no journal)  1.0 kB, last written 2023-11-14 22:13:21 UTC; a service deletes"
     assert len(text) == 2
     assert any(line.startswith(shown) for line in text)
+
+
+def test_what_a_killed_writer_has_staged_is_dropped_by_the_name_of_a_file(topic: Cli) -> None:
+    """All of its attempt, but nothing that a transaction names, or another attempt has staged."""
+    attempt = new_attempt(Random(1))
+    ours = [staged_name("x", Random(seed), attempt) for seed in (1, 2)]
+    others = staged_name("x", Random(3))
+    leave_pending(topic.data)
+    [pending] = [row["files"][0] for row in topic.on("staged", "list", "--json").rows]
+    for name in (*ours, others):
+        (topic.data / name).write_bytes(b"r")
+
+    refused = topic.on("staged", "drop", "tidelog.no.staged")
+    assert topic.on("staged", "drop", ours[0]).code == 0
+    left = set(list_staged(SYSTEM_FILES, str(topic.data)))
+
+    assert refused.code == 2
+    assert (left & {*ours, others}, values(topic)) == ({others}, ["a"])
+    assert pending not in left  # it was applied
+    assert topic.on("staged", "drop", pending).code == 2
 
 
 def test_an_input_with_an_id_is_appended_once(topic: Cli) -> None:
