@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.compat.conftest import SMALL_SEGMENTS, Kafka, append_all, free_ports
+from tests.machinery.brokers import served
 
 import tidelog
 from tidelog.cli.main import main
@@ -209,6 +211,29 @@ def test_a_directory_goes_back_and_forth(java: Java, tmp_path: Path) -> None:
         assert [record[0] for record in kafka.consume("t")][-1] == end
     assert main(["create", "new", "-d", str(directory)]) == 0
     assert main(["to-kafka", "-d", str(directory)]) == 3
+
+
+def test_a_broker_that_takes_over_again_repeats_no_producer_id(java: Java, tmp_path: Path) -> None:
+    """Of those that were given out here meanwhile, which its metadata does not know.
+
+    It would take the first records of a producer for a repeat of another one's, and drop them.
+    """
+    directory = tmp_path / "data"
+    with tidelog.open(directory) as logs:
+        logs.create_topic("t", config={"message.timestamp.type": "LogAppendTime"})
+    kafka = handed_over(java, directory)
+    with kafka.running():
+        kafka.ask("produce t none 1")
+    assert main(["from-kafka", "-d", str(directory)]) == 0
+    with served(directory) as broker:
+        here = replace(kafka, port=int(broker.bootstrap.partition(":")[2]))
+        here.ask(*["produce t none 1"] * 3)
+
+    assert main(["to-kafka", "-d", str(directory)]) == 0
+    with kafka.running():
+        kafka.ask(*["produce t none 1"] * 3)
+
+    assert len(read_here(directory, "t-0")) == 7
 
 
 def test_a_new_cluster_goes_on_with_the_transactions_of_an_old_one(

@@ -14,6 +14,8 @@ from tidelog.codec.checkpoint_file import replace_file
 from tidelog.codec.messages.message_reader import read_message, split_version
 from tidelog.codec.messages.message_table import messages_of
 from tidelog.codec.uuid_text import format_uuid
+from tidelog.datadir.catalogue import METADATA_TOPIC
+from tidelog.datadir.cluster_metadata.bootstrap import BOOTSTRAP_FILE
 from tidelog.datadir.versioned_file import read_versioned
 from tidelog.errors import KafkaError, KafkaStorageError
 from tidelog.readonly.transactional_id import TRANSACTIONS_TOPIC
@@ -37,26 +39,26 @@ _GREATEST_COUNTED_ID: Final = 1 << 62
 _RANGE: Final = 1 << 40
 """How many ids a directory has to itself: at a million a day they last for three thousand years.
 Kafka counts from 0, and no cluster has come so far."""
+_KAFKAS: Final = 0
+"""The range that the brokers of Kafka draw from, as soon as they have one of the directories."""
 _MOST_RANGES: Final = _GREATEST_COUNTED_ID // _RANGE
 
 
 def next_block(manager: LogManager) -> int:
-    """Return the first id of the block after all that are reserved or in the logs; 0 without any.
+    """Return the first id of the block for a broker of Kafka to begin with, in its range.
 
-    A broker that assigns the id of a producer in a log refuses the records of the new one. All
-    logs are loaded.
+    It comes after all that are reserved there or in the logs: a broker that assigns the id of a
+    producer in a log refuses the records of the new one. All logs are loaded.
     """
     fs = manager.machine.fs
-    greatest = -1
+    ids = [-1]
     for path in manager.live_dirs:
         one = _read(fs, path)
-        if one is not None and one.next % _RANGE:
-            greatest = max(greatest, one.next - 1)
+        ids += [one.next - 1] if one is not None and one.next % _RANGE else []
     for name in manager.topics():
         for partition in manager.partitions(name):
-            ids = _in_log(partition.log, is_coordinators=name == TRANSACTIONS_TOPIC)
-            greatest = max([greatest, *(one for one in ids if one < _GREATEST_COUNTED_ID)])
-    return _block_after(greatest)
+            ids += _in_log(partition.log, is_coordinators=name == TRANSACTIONS_TOPIC)
+    return _block_after(max(one for one in ids if _range_of(one) <= _KAFKAS))
 
 
 class _Reserved(NamedTuple):
@@ -124,6 +126,7 @@ class ProducerIds:
             path: one
             for path, one in found.items()
             if one and one.members and (self._is_settled or one.is_alone(live, offline))
+            if _range_of(one.next) not in self._drawn_by_kafka()
         }
         if not usable:
             raise KafkaStorageError(
@@ -142,6 +145,16 @@ class ProducerIds:
         manager = self._manager
         return {format_uuid(manager.directory_id(path)): path for path in manager.live_dirs}
 
+    def _drawn_by_kafka(self) -> frozenset[int]:
+        """Return the ranges that brokers draw from, which do not see what is given out here.
+
+        They go by what a controller has noted, or finds when it first starts.
+        """
+        fs = self._manager.machine.fs
+        names = (f"{METADATA_TOPIC}-0", BOOTSTRAP_FILE)
+        paths = (os.path.join(path, name) for path in self._manager.live_dirs for name in names)
+        return frozenset({_KAFKAS} if any(map(fs.exists, paths)) else ())
+
     def _settle(self, live: Mapping[str, str], ids: _IdsInLogs) -> None:
         """Give each directory a range that none of the others has, and begin it after its logs.
 
@@ -150,11 +163,13 @@ class ProducerIds:
         """
         found = {path: _read(self._manager.machine.fs, path) for path in live.values()}
         known = [one for one in found.values() if one is not None]
+        kafkas = self._drawn_by_kafka()
         ranges = max((max(one.ranges, _range_of(one.next) + 1) for one in known), default=0)
+        ranges = max(ranges, len(kafkas))
         settled: dict[str, _Reserved] = {}
         for path, one in found.items():
             is_known = one is not None and live.keys() <= one.members.keys()
-            taken = {_range_of(other.next) for other in settled.values()}
+            taken = kafkas.union(_range_of(other.next) for other in settled.values())
             first = None
             if one is not None and _range_of(one.next) not in taken and (ids.are_all or is_known):
                 first = ids.within(_range_of(one.next), [other.next for other in known])

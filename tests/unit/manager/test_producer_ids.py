@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import tidelog
+from tidelog.datadir.cluster_metadata.bootstrap import BOOTSTRAP_FILE
 from tidelog.errors import KafkaStorageError
 from tidelog.manager.directories.join_directories import join_directories
 from tidelog.manager.producer_ids import BLOCK, FILE_NAME, ProducerIds, next_block
@@ -145,10 +146,32 @@ def test_ids_begin_after_those_in_the_logs() -> None:
             )
             logs.partition("t", 0).append(batch)
         assert ProducerIds(logs.manager).next() == 5000
-        assert next_block(logs.manager) == (5 * RANGE + 3) // BLOCK * BLOCK + BLOCK
+        assert next_block(logs.manager) == 6000
 
     drawn(files, ["/a", "/b"])
     assert written(files, "/b")["next"] == 2 * RANGE
+
+
+@pytest.mark.parametrize("name", ["__cluster_metadata-0/00000000000000000000.log", BOOTSTRAP_FILE])
+def test_beside_a_broker_of_kafka_ids_are_of_a_range_that_it_never_draws_from(name: str) -> None:
+    """Its controller does not see what is given out here, and would give it out again.
+
+    So the first range is left to it, also by a directory that has drawn from it before.
+    """
+    files = CrashFileSystem()
+    seen = set(drawn(files, ["/a", "/b"]))
+    files.make_directory("/a/__cluster_metadata-0")
+    files.write(f"/a/{name}", b"")
+
+    with pytest.raises(KafkaStorageError):
+        drawn(files, ["/a", "/b"], ["/b"])
+    found = drawn(files, ["/a", "/b"])
+    assert min(found) >= RANGE
+    assert not seen & set(found)
+    assert written(files, "/a")["next"] // RANGE != written(files, "/b")["next"] // RANGE
+    assert min(drawn(files, ["/a", "/b"], ["/b"])) >= RANGE
+    with tidelog.open("/a", "/b", files=files, clock=ManualClock()) as logs:
+        assert next_block(logs.manager) < RANGE
 
 
 @pytest.mark.parametrize("more", ["", ', "next": -1', ', "next": 1, "ranges": 5e9'])
