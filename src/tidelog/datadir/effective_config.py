@@ -166,22 +166,26 @@ def effective_config(
     logged: where they come from several places, no check was possible when each was set. Raises
     InvalidConfig, naming the topic, for other settings that are not valid.
     """
-    given = {name: setting.value for name, setting in inherited.items()} | {**own, **overrides}
+    kept = {name: setting.value for name, setting in inherited.items()} | {**own}
+    given = kept | {**overrides}
     try:
         config = defaults.with_overrides(given)
     except InvalidConfig as error:
         try:
-            config = defaults.with_overrides(given | _reconciled(defaults, given))
+            config = defaults.with_overrides(given | _reconciled(defaults, given, kept))
         except InvalidConfig:
             raise InvalidConfig(tuple(f"topic {topic}: {one}" for one in error.problems)) from None
         _log.warning("topic-settings-reconciled topic=%s reason=%s", topic, error)
     return config.without(unknown_settings(own, inherited, overrides) if is_adopted else ())
 
 
-def _reconciled(defaults: LogConfig, given: Mapping[str, str]) -> dict[str, str]:
+def _reconciled(
+    defaults: LogConfig, given: Mapping[str, str], kept: Mapping[str, str]
+) -> dict[str, str]:
     """Return the settings to change: compact later, and keep as much locally as in all.
 
-    A log that is compacted is not archived.
+    A log that is compacted is not archived; but an override does not make an archived one
+    compacted: it would lose records, and its archive have others. ``kept``: without overrides.
     """
     from tidelog.config.log_config import AS_TOTAL  # noqa: PLC0415 - most settings go together
 
@@ -193,5 +197,6 @@ def _reconciled(defaults: LogConfig, given: Mapping[str, str]) -> dict[str, str]
     if wants_archive(given, by_default=defaults.remote_storage_enable):
         changed |= dict.fromkeys(_LOCAL_LIMITS, str(AS_TOTAL))
         if "compact" in given.get(POLICY, ",".join(defaults.cleanup_policy)):
-            changed[TIERED] = "false"
+            policy = kept.get(POLICY, "compact")
+            changed |= {TIERED: "false"} if "compact" in policy else {POLICY: policy}
     return changed

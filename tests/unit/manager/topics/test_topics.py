@@ -11,6 +11,7 @@ from tests.machinery.manager_home import Loading, ManagerHome, fill, values
 
 from tidelog.errors import InvalidConfig, KafkaStorageError, UnknownTopicOrPartition
 from tidelog.manager.log_manager import LogManager
+from tidelog.manager.on_demand import Terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,6 +85,21 @@ def test_what_cannot_be_archived_is_refused() -> None:
         manager.create_topic("t", 1, {**archived, "local.retention.ms": "1"})
         with pytest.raises(InvalidConfig, match="a compacted log cannot be archived"):
             manager.alter_topic("t", {"cleanup.policy": "compact"})
+
+
+@pytest.mark.parametrize("policy", ["compact", "compact,delete"])
+def test_what_is_archived_is_compacted_by_no_override(policy: str) -> None:
+    """It would lose records that are not archived yet, and have others than its archive."""
+    home = ManagerHome()
+    with home.open(how={"overrides": {"cleanup.policy": policy}}) as manager:
+        manager.create_topic("t", 1, {"remote.storage.enable": "true"})
+        manager.create_topic("u", 1)
+        opened = [manager.partition(name, 0).log.config for name in ("t", "u")]
+        asked = manager.on_demand.config_with("t", Terms(overrides={"cleanup.policy": policy}))
+
+    assert [config.is_compacted for config in (*opened, asked)] == [False, True, False]
+    assert opened[0].is_archived
+    assert asked.is_archived
 
 
 def test_a_topic_of_kafkas_own_keeps_its_policy() -> None:
