@@ -92,7 +92,8 @@ class OldStreamBatch(_WithFields, InvalidArgument):
             f"batch {self.batch_id} of stream {self.query_id} is older than batch"
             f" {self.last_batch_id}, which was committed at {self.time_ms} ms with"
             f" {self.records:,} records: the stream's checkpoint was rolled back, or copied;"
-            " use a new checkpoint, or skip such batches with skipOldBatches=true"
+            " use a new checkpoint. skipOldBatches=true skips such batches, also rows in them that"
+            " were never written"
         )
 
 

@@ -193,10 +193,14 @@ def _note_other_rows(write: StagedWrite, done: CommittedTransaction) -> None:
 
     A sink does not know which offsets a batch of a stream has read. So one that Spark has planned
     again, up to newer offsets, since its checkpoint was put back, looks like a repeat, and this is
-    all that shows that rows are lost.
+    all that shows that rows are lost. How many records an older batch had is not known any more.
     """
     repeated = sum(run.records for run in write.runs)
-    if done.txn == write.txn and repeated != done.total:
+    if done.stream != write.stream:
+        if repeated:
+            text = "old-batch-skipped directory=%s txn=%s skipped_records=%d"
+            _log.warning(text, write.options.path, write.txn, repeated)
+    elif done.txn == write.txn and repeated != done.total:
         text = "repeat-differs directory=%s txn=%s committed_records=%d repeated_records=%d"
         _log.warning(text, write.options.path, write.txn, done.total, repeated)
 

@@ -128,8 +128,10 @@ def test_a_write_of_no_rows_keeps_its_id_for_its_topic(tmp_path: Path) -> None:
         commit_write(staged(options(tmp_path, txnId="x", topic="u"), "c", topic="u"))
 
 
-def test_batches_of_a_stream_are_committed_once_and_in_order(tmp_path: Path) -> None:
-    """An older one is an error, unless ``skipOldBatches`` is true."""
+def test_batches_of_a_stream_are_committed_once_and_in_order(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An older one is an error, unless ``skipOldBatches`` is true; its rows may be new ones."""
     given = SinkOptions.parse({"path": str(tmp_path), "topic": "t"}, is_stream=True)
     for number, value in ((0, "a"), (1, "b"), (1, "other")):
         commit_write(staged(given, value, stream=StreamBatch("q", number)))
@@ -138,9 +140,11 @@ def test_batches_of_a_stream_are_committed_once_and_in_order(tmp_path: Path) -> 
     skips = SinkOptions.parse(
         {"path": str(tmp_path), "topic": "t", "skipOldBatches": "true"}, is_stream=True
     )
-    commit_write(staged(skips, "c", stream=StreamBatch("q", 0)))
+    commit_write(staged(skips, "c", "d", stream=StreamBatch("q", 0)))
 
     assert values(tmp_path) == [b"a", b"b"]
+    (line,) = [one for one in caplog.messages if one.startswith("old-batch-skipped")]
+    assert line.endswith("skipped_records=2")
 
 
 def test_a_topic_that_changed_since_the_plan_refuses_the_commit(tmp_path: Path) -> None:
