@@ -32,7 +32,9 @@ from tidelog.manager.mirror_ranges import (
     copy_batches,
     opened,
 )
+from tidelog.readonly.group_positions import OFFSETS_TOPIC, read_committed_position
 from tidelog.records.isolation import Isolation
+from tidelog.records.known_records import known_records
 from tidelog.records.memory import walk
 from tidelog.segment.filenames import TopicPartition
 from tidelog.staging.bundle import BundleWriter
@@ -43,7 +45,7 @@ from tidelog.staging.staged_file import MAX_TXN_BYTES, list_staged, transaction_
 from tidelog.staging.staged_folder import LocalFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from uuid import UUID
 
     from tidelog.log.log import Log
@@ -165,6 +167,7 @@ class Mirror:
             self._prepare(topic)
         txn = self._new_txn()
         planned = [self._range(topic, number) for topic in chosen for number in topic.partitions]
+        planned = self._without_positions_ahead(planned)
         ranges = [one for _, one in planned if one.start_offset < one.end_offset]
         try:
             staged = self._stage(txn, ranges)
@@ -277,6 +280,42 @@ class Mirror:
                 *(topic.name, number, topic.topic_id, found, first, max(first, end)),
                 segment_bytes=self._segment_bytes(topic.name),
             )
+
+    def _without_positions_ahead(
+        self, planned: list[tuple[MirroredPartition, MirrorRange]]
+    ) -> list[tuple[MirroredPartition, MirrorRange]]:
+        """Put off the positions of groups whose records are not copied yet.
+
+        A directory's checkpoint has no position before its record, but that of another one may be
+        seconds younger. Groups would pass over what the mirror appends there once it is a source.
+        """
+        if len(self._source.paths) == 1:
+            return planned
+        ends = {(each.topic, each.partition): each.end_offset for _, each in planned}
+        return [
+            (done, each._replace(end_offset=self._end_of_positions(each, ends)))
+            if each.topic == OFFSETS_TOPIC and each.start_offset < each.end_offset
+            else (done, each)
+            for done, each in planned
+        ]
+
+    def _end_of_positions(self, each: MirrorRange, ends: Mapping[tuple[str, int], int]) -> int:
+        """Return up to where the positions in a range lie within what is copied.
+
+        One beyond the end of the log in the source, too, was not set by a reader of it.
+        """
+        with opened(self._source, each) as log:
+            records = log.records(each.start_offset, each.end_offset)
+            for record, found in known_records(records, read_committed_position, log.directory):
+                position, end = found.position, ends.get(found.key)
+                if position is None or end is None or position.offset <= end:
+                    continue
+                topic_id = self._source.topic(found.key.topic).topic_id
+                if position.topic_id in {None, topic_id}:
+                    with self._source.open(*found.key) as now:
+                        if position.offset <= now.log_end_offset:
+                            return record.offset
+        return each.end_offset
 
     def _stage_here(self, txn: str, ranges: Sequence[MirrorRange]) -> StagedRanges:
         """Stage the ranges in this process."""

@@ -33,6 +33,7 @@ from tidelog.records.builder import build_batch
 from tidelog.records.control import build_marker
 from tidelog.records.isolation import Isolation
 from tidelog.records.validation.append_origin import AppendOrigin
+from tidelog.segment.filenames import TopicPartition
 from tidelog.staging.staged_file import list_staged
 from tidelog.testing import PowerCut
 
@@ -111,6 +112,42 @@ def homes_with(*values: bytes, **config: str) -> Homes:
         logs.create_topic("t", 2, config=settings)
         append(logs.partition("t", 0).log, *values)
     return homes
+
+
+def test_no_position_of_a_group_is_mirrored_before_its_records() -> None:
+    """Of a source of several directories, whose high watermarks are not of the same moment.
+
+    A position that is beyond the end of its log there does not keep those after it waiting.
+    """
+    homes, paths = Homes(), ("/data", "/more")
+
+    def mirrored() -> tuple[int, int]:
+        source = open_directory_read_only(*paths, fs=homes.home.fs)
+        with homes.target() as target:
+            Mirror(source, target.manager, TARGET).run()
+            with target.reader("t", group="g") as reader:
+                position = reader.positions[TopicPartition("t", 0)]
+            return position, target.offsets("t")[0].log_end_offset
+
+    def commit(offset: int) -> None:
+        reader.seek("t", 0, offset)
+        with logs.transaction(path="/more") as txn:
+            reader.commit(within=txn)
+
+    with homes.home.open(paths=paths) as logs:
+        logs.create_topic("t")
+        logs.append_all("t", [b"a", b"b"])
+        with logs.reader("t", group="g") as reader:
+            commit(1)
+            logs.append("t", b"c")
+            commit(2)
+            commit(3)
+            assert mirrored() == (2, 2)
+            logs.flush()
+            assert mirrored() == (3, 3)
+            commit(9)
+            commit(1)
+            assert mirrored() == (1, 3)
 
 
 def test_a_mirror_has_the_batches_and_offsets_of_its_source() -> None:
