@@ -183,7 +183,7 @@ def why_left_out(key: TopicPartition, log: Log, end: int) -> str | None:
 def missing_in_snapshot(
     manager: LogManager, keys: Sequence[TopicPartition], store: Objects
 ) -> list[TopicPartition]:
-    """Return the partitions that a snapshot has not.
+    """Return the partitions that a snapshot has not, in the order in which it is to get them.
 
     Raises:
         InvalidArgument: it has all of them; or a topic is not given as a whole.
@@ -196,7 +196,9 @@ def missing_in_snapshot(
                 f"a snapshot has whole topics, and partition {absent[0]} of {name} is not chosen"
             )
     missing = []
-    for key in keys:
+    # The positions of groups first: a record, and a position after it, may come in between, and a
+    # log that is restored would have the position without the record.
+    for key in sorted(keys, key=lambda key: key.topic not in INTERNAL_SETTINGS):
         chain = Chain(store, manager.topic(key.topic).topic_id, key.partition, manager.machine.rng)
         if not chain.newest():
             missing.append(key)

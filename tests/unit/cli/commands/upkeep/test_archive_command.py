@@ -299,6 +299,20 @@ def test_a_snapshot_never_changes(cli: Cli, lake: str) -> None:
     assert len(after) > len(before)
 
 
+def test_a_snapshot_has_no_position_of_a_group_before_its_record(cli: Cli, tmp_path: Path) -> None:
+    """The positions are copied first, whatever the names of the topics: others write meanwhile."""
+    with tidelog.open(cli.data) as logs:
+        logs.create_topic("T")
+        logs.append("T", b"1")
+        with logs.reader("T", group="g") as reader:
+            list(reader.read())
+            reader.commit()
+
+    outcome = cli.on("archive", "--to", (tmp_path / "l").as_uri(), "--snapshot", "s", "--json")
+
+    assert [row["topic"] for row in outcome.rows] == ["__consumer_offsets", "T"]
+
+
 def test_a_snapshot_has_whole_topics(cli: Cli, lake: str, tmp_path: Path) -> None:
     """Positions of groups can be in one, but not the metadata of a cluster; names stay names."""
     outcome = cli.on("archive", "t", "-p", "0", "--to", lake, "--snapshot", "monday")
