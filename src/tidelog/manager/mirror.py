@@ -32,6 +32,7 @@ from tidelog.manager.mirror_ranges import (
     copy_batches,
     opened,
 )
+from tidelog.manager.producer_ids import begin_apart
 from tidelog.readonly.group_positions import OFFSETS_TOPIC, read_committed_position
 from tidelog.records.isolation import Isolation
 from tidelog.records.known_records import known_records
@@ -166,6 +167,8 @@ class Mirror:
         for topic in chosen:
             self._prepare(topic)
         txn = self._new_txn()
+        if not self._is_plan:
+            begin_apart(self._manager.machine.fs, self._path, self._manager.machine.rng)
         planned = [self._range(topic, number) for topic in chosen for number in topic.partitions]
         planned = self._without_positions_ahead(planned)
         ranges = [one for _, one in planned if one.start_offset < one.end_offset]

@@ -23,6 +23,7 @@ from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
+    from random import Random
 
     from tidelog.env.files import FileSystem
     from tidelog.log.log import Log
@@ -39,9 +40,11 @@ _GREATEST_COUNTED_ID: Final = 1 << 62
 _RANGE: Final = 1 << 40
 """How many ids a directory has to itself: at a million a day they last for three thousand years.
 Kafka counts from 0, and no cluster has come so far."""
+_MOST_RANGES: Final = _GREATEST_COUNTED_ID // _RANGE
+_APART: Final = _MOST_RANGES // 4
+"""Ranges from there on, as many, are drawn at random; those below are given out in their order."""
 _KAFKAS: Final = 0
 """The range that the brokers of Kafka draw from, as soon as they have one of the directories."""
-_MOST_RANGES: Final = _GREATEST_COUNTED_ID // _RANGE
 
 
 def next_block(manager: LogManager) -> int:
@@ -59,6 +62,17 @@ def next_block(manager: LogManager) -> int:
         for partition in manager.partitions(name):
             ids += _in_log(partition.log, is_coordinators=name == TRANSACTIONS_TOPIC)
     return _block_after(max(one for one in ids if _range_of(one) <= _KAFKAS))
+
+
+def begin_apart(fs: FileSystem, data_dir: str, rng: Random) -> None:
+    """Let a directory that has the logs of another one draw from another range than that.
+
+    It may take its place, and meet a producer that has its id from there and has written nothing
+    yet that is here. Nothing is done if the directory has a range. Raises KafkaStorageError.
+    """
+    if _read(fs, data_dir) is None:
+        number = rng.randrange(_APART, 2 * _APART)
+        _write(fs, data_dir, _Reserved(number * _RANGE, number + 1, {}))
 
 
 class _Reserved(NamedTuple):
@@ -137,7 +151,7 @@ class ProducerIds:
         start = self._ids.within(_range_of(one.next), [one.next])
         if start is None:
             raise KafkaStorageError(f"the ids of producers of {path} are used up")
-        self._write(path, one._replace(next=start + BLOCK))
+        _write(fs, path, one._replace(next=start + BLOCK))
         self._next, self._end = start, start + BLOCK
 
     def _live(self) -> dict[str, str]:
@@ -161,7 +175,8 @@ class ProducerIds:
         Of a log that cannot be read it is known only that its ids are of a range that was given
         out, or Kafka's, which are of the first one.
         """
-        found = {path: _read(self._manager.machine.fs, path) for path in live.values()}
+        fs = self._manager.machine.fs
+        found = {path: _read(fs, path) for path in live.values()}
         known = [one for one in found.values() if one is not None]
         kafkas = self._drawn_by_kafka()
         ranges = max((max(one.ranges, _range_of(one.next) + 1) for one in known), default=0)
@@ -178,9 +193,9 @@ class ProducerIds:
             settled[path] = _Reserved(first, ranges, one.members if one and is_known else {})
         # Nobody counts on a range to differ before all of them do, also after a power cut.
         for path, new in settled.items():
-            self._write(path, new._replace(ranges=ranges))
+            _write(fs, path, new._replace(ranges=ranges))
         for path, new in settled.items():
-            self._write(path, new._replace(ranges=ranges, members={**new.members, **live}))
+            _write(fs, path, new._replace(ranges=ranges, members={**new.members, **live}))
 
     def _ids_in_logs(self) -> _IdsInLogs:
         manager, ids, are_all = self._manager, set[int](), True
@@ -194,17 +209,6 @@ class ProducerIds:
                     text = "producer-ids-not-known log=%s reason=%s"
                     _log.warning(text, TopicPartition(name, number), error)
         return _IdsInLogs(frozenset(ids), are_all)
-
-    def _write(self, path: str, one: _Reserved) -> None:
-        fs = self._manager.machine.fs
-        if _read(fs, path) == one:
-            return
-        file = os.path.join(path, FILE_NAME)
-        content = {"next": one.next, "ranges": one.ranges, "with": dict(one.members)}
-        try:
-            replace_file(fs, file, json.dumps({"version": VERSION, **content}).encode())
-        except OSError as error:
-            raise KafkaStorageError(f"writing {file} failed: {error}") from error
 
 
 class _IdsInLogs(NamedTuple):
@@ -259,6 +263,17 @@ def _read(fs: FileSystem, data_dir: str) -> _Reserved | None:
         return None
     except OSError as error:
         raise KafkaStorageError(f"{data_dir}/{FILE_NAME} cannot be read: {error}") from error
+
+
+def _write(fs: FileSystem, data_dir: str, one: _Reserved) -> None:
+    if _read(fs, data_dir) == one:
+        return
+    file = os.path.join(data_dir, FILE_NAME)
+    content = {"next": one.next, "ranges": one.ranges, "with": dict(one.members)}
+    try:
+        replace_file(fs, file, json.dumps({"version": VERSION, **content}).encode())
+    except OSError as error:
+        raise KafkaStorageError(f"writing {file} failed: {error}") from error
 
 
 def _in_log(log: Log, *, is_coordinators: bool) -> set[int]:

@@ -40,6 +40,7 @@ from tidelog.log.topic_id import PARTITION_METADATA_FILE, pack_partition_metadat
 from tidelog.manager.directories.log_dir import make_directories, new_identity
 from tidelog.manager.directories.new_directory import NewDirectory
 from tidelog.manager.lifecycle.deletion_queue import remove_directory
+from tidelog.manager.producer_ids import begin_apart
 from tidelog.readonly.read_files import StorageErrors
 from tidelog.segment.filenames import log_file
 
@@ -123,6 +124,7 @@ def restore(
         ]
         done = scheduler.run_all("tidelog-restore", tasks, AT_ONCE)
         _describe(fs, beside, directory_id, topics)
+        begin_apart(fs, beside, rng)
         # Only now: a part of a topic would pass for all of it.
         made.put_in_place()
     return done

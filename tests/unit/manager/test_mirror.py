@@ -27,6 +27,7 @@ from tidelog.manager import mirror
 from tidelog.manager.directories.log_dir import check_outside
 from tidelog.manager.lifecycle.deletion_queue import remove_directory
 from tidelog.manager.mirror import Mirror
+from tidelog.manager.producer_ids import ProducerIds
 from tidelog.manager.staged_commits import StagedCommits
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.records.builder import build_batch
@@ -112,6 +113,23 @@ def homes_with(*values: bytes, **config: str) -> Homes:
         logs.create_topic("t", 2, config=settings)
         append(logs.partition("t", 0).log, *values)
     return homes
+
+
+def test_a_mirror_gives_out_no_id_of_a_producer_that_its_source_gives_out() -> None:
+    """The producer may have written nothing yet that is there, and continue at the mirror.
+
+    The first records of another one with its id would be taken for repeats of it, or it for one.
+    """
+    homes = Homes()
+    with homes.source() as logs:
+        logs.create_topic("t")
+        given = {ProducerIds(logs.manager).next()}
+    homes.mirror()
+    with homes.source() as logs:
+        given.add(ProducerIds(logs.manager).next())
+    homes.mirror()
+    with homes.target() as logs:
+        assert ProducerIds(logs.manager).next() > max(given) + (1 << 59)
 
 
 def test_no_position_of_a_group_is_mirrored_before_its_records() -> None:

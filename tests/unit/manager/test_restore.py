@@ -28,6 +28,7 @@ from tidelog.errors import (
 )
 from tidelog.manager.archiving import ArchiveTerms, archive_log
 from tidelog.manager.lifecycle.deletion_queue import remove_directory
+from tidelog.manager.producer_ids import ProducerIds
 from tidelog.manager.restore import BESIDE, RestoredPartition, RestoredTopic, restore
 from tidelog.manager.restore_lost import LostPartitions, restore_lost
 from tidelog.readonly.read_only_directory import open_directory_read_only
@@ -90,7 +91,10 @@ def restored(
 def test_the_files_are_those_that_were_archived(
     data: Path, store: ObjectModel, tmp_path: Path
 ) -> None:
-    """Byte for byte; the log starts and ends where the archive does, and takes appends."""
+    """Byte for byte; the log starts and ends where the archive does, and takes appends.
+
+    Producers get other ids than they would get in the first directory.
+    """
     back, seen = tmp_path / "back", list[int]()
     done = restored(SYSTEM_FILES, store, str(back), on_bytes=seen.append)
 
@@ -112,6 +116,7 @@ def test_the_files_are_those_that_were_archived(
     assert not (tmp_path / f"back{BESIDE}").exists()
     assert main(["verify", str(back), "-q"]) == 0
     with tidelog.open(back) as opened, tidelog.open(data) as origin:
+        assert ProducerIds(opened.manager).next() != ProducerIds(origin.manager).next()
         for number, one in enumerate(done):
             found = list(opened.read("t", number))
             assert found == [
