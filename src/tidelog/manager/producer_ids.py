@@ -51,13 +51,17 @@ def next_block(manager: LogManager) -> int:
     """Return the first id of the block for a broker of Kafka to begin with, in its range.
 
     It comes after all that are reserved there or in the logs: a broker that assigns the id of a
-    producer in a log refuses the records of the new one. All logs are loaded.
+    producer in a log refuses the records of the new one. Where others may have ids from the
+    directory that was mirrored or archived, it is drawn at random, from above those. All logs are
+    loaded.
     """
-    fs = manager.machine.fs
+    fs, rng = manager.machine.fs, manager.machine.rng
     ids = [-1]
     for path in manager.live_dirs:
         one = _read(fs, path)
         ids += [one.next - 1] if one is not None and one.next % _RANGE else []
+        if one is not None and _range_of(one.next) >= _APART:
+            ids.append(rng.randrange(_RANGE // 4, _RANGE // 2))
     for name in manager.topics():
         for partition in manager.partitions(name):
             ids += _in_log(partition.log, is_coordinators=name == TRANSACTIONS_TOPIC)

@@ -13,7 +13,13 @@ import tidelog
 from tidelog.datadir.cluster_metadata.bootstrap import BOOTSTRAP_FILE
 from tidelog.errors import KafkaStorageError
 from tidelog.manager.directories.join_directories import join_directories
-from tidelog.manager.producer_ids import BLOCK, FILE_NAME, ProducerIds, next_block
+from tidelog.manager.producer_ids import (
+    BLOCK,
+    FILE_NAME,
+    ProducerIds,
+    begin_apart,
+    next_block,
+)
 from tidelog.testing import CrashFileSystem, ManualClock, PowerCut, build_batch
 
 if TYPE_CHECKING:
@@ -172,6 +178,19 @@ def test_beside_a_broker_of_kafka_ids_are_of_a_range_that_it_never_draws_from(na
     assert min(drawn(files, ["/a", "/b"], ["/b"])) >= RANGE
     with tidelog.open("/a", "/b", files=files, clock=ManualClock()) as logs:
         assert next_block(logs.manager) < RANGE
+
+
+def test_a_broker_that_gets_a_mirror_begins_above_the_ids_of_its_source() -> None:
+    """They need not be in the logs that it gets."""
+    files = CrashFileSystem()
+    drawn(files, ["/b"])
+    files.make_directory("/a")
+    begin_apart(files, "/a", Random(1))
+    begin_apart(files, "/b", Random(1))  # it has a range
+    for path, is_mirror in (("/a", True), ("/b", False)):
+        with tidelog.open(path, files=files, clock=ManualClock()) as logs:
+            assert (next_block(logs.manager) >= RANGE // 4) == is_mirror
+            assert next_block(logs.manager) < RANGE // 2 + BLOCK
 
 
 @pytest.mark.parametrize("more", ["", ', "next": -1', ', "next": 1, "ranges": 5e9'])
