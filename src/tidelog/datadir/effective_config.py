@@ -168,6 +168,12 @@ def effective_config(
     """
     kept = {name: setting.value for name, setting in inherited.items()} | {**own}
     given = kept | {**overrides}
+    by_default = defaults.remote_storage_enable
+    if wants_archive(kept, by_default=by_default) > wants_archive(given, by_default=by_default):
+        # Else segments would be deleted, after others that only the archive has.
+        given[TIERED] = "true"
+        reason = f"{TIERED}=false counts only where tidelog alter sets it"
+        _log.warning("topic-settings-reconciled topic=%s reason=%s", topic, reason)
     try:
         config = defaults.with_overrides(given)
     except InvalidConfig as error:

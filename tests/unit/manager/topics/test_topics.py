@@ -102,6 +102,19 @@ def test_what_is_archived_is_compacted_by_no_override(policy: str) -> None:
     assert asked.is_archived
 
 
+def test_what_is_archived_stays_so_under_every_override() -> None:
+    """Else retention deletes what is not archived, after what only the archive has."""
+    home = ManagerHome()
+    override = {"remote.storage.enable": "false"}
+    with home.open(how={"overrides": override}) as manager:
+        manager.create_topic("t", 1, {"remote.storage.enable": "true"})
+        manager.create_topic("u", 1)
+        opened = [manager.partition(name, 0).log.config.is_archived for name in ("t", "u")]
+        asked = manager.on_demand.config_with("t", Terms(overrides=override)).is_archived
+
+    assert (opened, asked) == ([True, False], True)
+
+
 def test_a_topic_of_kafkas_own_keeps_its_policy() -> None:
     """Another one would delete what groups and transactions are at; its own may be named."""
     home = ManagerHome()
