@@ -134,6 +134,7 @@ class LogService(LogManager):
             raise
 
     def _start_background(self) -> None:
+        self._topics.log_elsewhere()
         self._topics.log_unknown_settings()
         if self.tasks.archiving is None:
             self._log_not_archived()

@@ -9,8 +9,10 @@ from uuid import UUID
 import pytest
 from tests.machinery.manager_home import Loading, ManagerHome, copy_log, delete_log, fill, values
 
+from tidelog.codec.uuid_text import format_uuid
 from tidelog.errors import KafkaStorageError
 from tidelog.log.topic_id import write_partition_metadata
+from tidelog.manager.metrics.health import degraded_reasons
 from tidelog.segment.filenames import TopicPartition, log_future_directory_name
 
 if TYPE_CHECKING:
@@ -154,6 +156,31 @@ def test_no_log_is_created_while_a_disk_is_offline_that_may_hold_it(loading: Loa
     home.scheduler.forget()
     with home.copied(1).open() as manager:
         assert values(manager, "t", 0) == VALUES
+
+
+@pytest.mark.parametrize("paths", [("/a", "/b"), ("/a",)])
+def test_partitions_of_a_directory_that_is_not_in_use_degrade_the_service(
+    paths: tuple[str, ...], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its disk is not mounted, so that the path is empty, or it was not named."""
+    home = home_with_topics()
+    with home.open() as manager:
+        directory_id = manager.directory_id("/b")
+        assert degraded_reasons(manager.state_metrics()) == []
+    home.scheduler.forget()
+    home.fs.rename("/b", "/unmounted")
+    home.fs.make_directory("/b")
+    home.paths = paths
+    with home.open() as manager:
+        check_not_served(manager, "u")
+        reasons = degraded_reasons(manager.state_metrics())
+        told = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+
+    place = format_uuid(directory_id)
+    (reason,) = reasons
+    assert reason.startswith("2 partitions are not served: ")
+    assert f"directory.id {place}" in reason
+    assert told == [f"partitions-elsewhere count=2 directory_id={place} topic=b, u"]
 
 
 @pytest.mark.parametrize("loading", Loading)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from tidelog.codec.uuid_text import format_uuid
 from tidelog.errors import TidelogError
 from tidelog.log.loading.cut_files import is_cut_name
 from tidelog.manager.metrics.metric import Metric, in_percent, tags_of
@@ -173,6 +174,10 @@ def _manager_metrics(shared: Shared) -> Iterator[Metric]:
         ("tidelog", "LogManager", "PartitionsDamagedCount", damaged),
     ):
         yield Metric(group, type_, name, (), value)
+    elsewhere = {home: len(keys) for home, keys in shared.topics.elsewhere().items()}
+    for home, count in ({one.directory_id: 0 for one in shared.log_dirs} | elsewhere).items():
+        home_tags = (("directoryId", format_uuid(home)),)
+        yield Metric("tidelog", "LogManager", "PartitionsElsewhereCount", home_tags, count)
     sizes: dict[str, int] = {one.path: 0 for one in shared.log_dirs}
     for log in logs:
         sizes[log.data_dir] = sizes.get(log.data_dir, 0) + log.size_bytes

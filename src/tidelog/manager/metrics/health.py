@@ -18,6 +18,8 @@ _PROBLEMS: Final = {
     "LogDirectoryFull": "the disk of {logDirectory} is full: appends are rejected",
     "PartitionsWithLossCount": "{value:,} partitions lost records that readers have seen",
     "PartitionsNotLoadedCount": "{value:,} partitions could not be loaded and are not served",
+    "PartitionsElsewhereCount": "{value:,} partitions are not served: their data directory, with"
+    " directory.id {directoryId}, is not in use (is its disk mounted?)",
     "PartitionsDamagedCount": "{value:,} partitions take no appends: recover the damaged logs",
     "uncleanable-partitions-count": "{value:,} partitions of {logDirectory} cannot be cleaned",
     "DeadThreadCount": "{value:,} threads of the log cleaner have ended",

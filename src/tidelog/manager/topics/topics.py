@@ -14,6 +14,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.one_line import first_names
+from tidelog.codec.uuid_text import format_uuid
 from tidelog.datadir.birth import birth_values, unlike_birth
 from tidelog.datadir.catalogue import (
     CATALOGUE_FILE,
@@ -48,7 +49,7 @@ from tidelog.errors import (
 from tidelog.log.directory_guard import NO_RESOURCES, lacks_resources
 from tidelog.manager.topics.topic_checks import altered_config, following, new_topic
 from tidelog.readonly.cluster_metadata import find_broker_settings
-from tidelog.segment.filenames import check_topic_type
+from tidelog.segment.filenames import TopicPartition, check_topic_type
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -60,7 +61,6 @@ if TYPE_CHECKING:
     from tidelog.env.files import FileSystem
     from tidelog.manager.directories.log_dir import LogDir
     from tidelog.manager.directories.log_dirs import LogDirs
-    from tidelog.segment.filenames import TopicPartition
 
 _log = logging.getLogger(__name__)
 
@@ -180,6 +180,23 @@ class Topics:
                     "topic-settings-unknown count=%d unknown=%s topic=%s",
                     *(len(names), unknown, first_names(names)),
                 )
+
+    def elsewhere(self) -> dict[UUID, list[TopicPartition]]:
+        """Return the partitions whose data directory is not in use, by its id."""
+        in_use = {one.directory_id for one in self._dirs}
+        found: dict[UUID, list[TopicPartition]] = {}
+        for name, topic in sorted(self._catalogue.topics.items()):
+            for number, home in topic.partitions.items():
+                if home not in in_use:
+                    found.setdefault(home, []).append(TopicPartition(name, number))
+        return found
+
+    def log_elsewhere(self) -> None:
+        """Log the partitions whose data directory is not in use."""
+        for home, keys in self.elsewhere().items():
+            names = first_names(list(dict.fromkeys(key.topic for key in keys)))
+            text = "partitions-elsewhere count=%d directory_id=%s topic=%s"
+            _log.warning(text, len(keys), format_uuid(home), names)
 
     def config_with(
         self,

@@ -106,6 +106,17 @@ def test_a_full_disk_degrades_a_service_with_its_reason() -> None:
             "2 partitions could not be loaded and are not served",
         ),
         (
+            Metric(
+                *("tidelog", "LogManager", "PartitionsElsewhereCount"),
+                (("directoryId", "kbEn7rGTQ62JPjy8CLSRFA"),),
+                2,
+            ),
+            (
+                "2 partitions are not served: their data directory, with directory.id"
+                " kbEn7rGTQ62JPjy8CLSRFA, is not in use (is its disk mounted?)"
+            ),
+        ),
+        (
             Metric("kafka.log", "LogCleanerManager", "uncleanable-partitions-count", ON_DATA, 3),
             "3 partitions of /data cannot be cleaned",
         ),
