@@ -178,6 +178,7 @@ class Log(ReadableLog):
             except BaseException:
                 local.close_handlers()
                 raise
+            state.emptied_from = loaded.emptied_from
             return cls(state)
 
     # Appending

@@ -50,8 +50,9 @@ class LogState:
     asked at each append. ``pinned_from``: records from there on are neither deleted, compacted
     nor truncated; None: all may be. ``synced``: ``cuts`` and the log end when all records were last
     made durable without their indexes. ``archived``: what an archive holds of the log; None: there
-    is none. ``owners_listeners`` hear of this log, too, for as long as
-    its owner uses it.
+    is none. ``emptied_from``: where the log began that its opening has emptied; None: it has
+    not. ``owners_listeners`` hear of this log, too, for as
+    long as its owner uses it.
     Readers take ``view``, which is immutable, and never lock. The lock is reentrant, since a
     scheduler may run a task of the log on the thread that schedules it.
     """
@@ -81,6 +82,7 @@ class LogState:
         self.pinned_from: int | None = None
         self.synced = (0, 0)
         self.archived: ArchivedOffsets | None = None
+        self.emptied_from: int | None = None
         self._contradiction = contradiction
         self.is_traced = is_traced()
         self.last_flush_ms = context.clock.now_ms()

@@ -102,10 +102,22 @@ class RecoveredLog:
         """
         cuts = [loss for loss in self.losses if loss.last_offset is not None]
         last = max((loss.last_offset or 0 for loss in cuts), default=-1)
-        if self.high_watermark is not None and self.high_watermark > self.log_end_offset:
-            last = max(last, self.high_watermark - 1)
-        first = min((loss.from_offset for loss in cuts), default=self.log_end_offset)
+        if self.last_seen_offset is not None:
+            last = max(last, self.last_seen_offset)
+        first = min((loss.from_offset for loss in cuts), default=self._cut_from)
         return (min(first, last), last) if last >= 0 else None
+
+    @property
+    def last_seen_offset(self) -> int | None:
+        """Last offset that readers have seen, if it is lost."""
+        seen = self.high_watermark
+        return seen - 1 if seen is not None and seen > self._cut_from else None
+
+    @property
+    def _cut_from(self) -> int:
+        """The offset from which on nothing is left; a log that was emptied ends above it."""
+        end, is_empty = self.log_end_offset, self.log_start_offset == self.log_end_offset
+        return min([end, *(loss.from_offset for loss in self.losses if is_empty)])
 
 
 class RecoveryNotes(LoadWatcher):

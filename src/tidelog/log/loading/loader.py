@@ -83,12 +83,14 @@ class LogCheckpoints(NamedTuple):
 class LoadedLog(NamedTuple):
     """A log that is ready for use; the high watermark still is the log start.
 
-    ``contradiction``: what keeps it from taking appends; None: nothing does.
+    ``contradiction``: what keeps it from taking appends; None: nothing does. ``emptied_from``:
+    where its segments began, all deleted since they ended before the log start; None: none were.
     """
 
     segments: LogSegments
     offsets: LogOffsets
     contradiction: OpenContradiction | None = None
+    emptied_from: int | None = None
 
 
 class LogLoader:
@@ -113,6 +115,7 @@ class LogLoader:
         self._names = names
         self._keeps_epoch_at_end = keeps_epoch_at_end
         self._without_index: set[int] = set()
+        self._emptied_from: int | None = None
         self._found_names: frozenset[str] = frozenset()
         self._found_bytes = 0
         self._epochs = epochs
@@ -158,7 +161,8 @@ class LogLoader:
             recovery_point, next_offset = self._retry_on_overflow(self._load_and_recover)
             self._segments.active.become_active()
         offsets = self._settle(next_offset, recovery_point)
-        return LoadedLog(self._segments, offsets, self._recovery.contradiction)
+        kept = self._recovery.contradiction
+        return LoadedLog(self._segments, offsets, kept, self._emptied_from)
 
     def _settle(self, next_offset: int, recovery_point: int) -> LogOffsets:
         """Bring epochs and producers in line with what the segments hold."""
@@ -467,6 +471,7 @@ class LogLoader:
                 *(self._context.directory, end, start),
             )
             removed = segments.all
+            self._emptied_from = segments.first_base_offset
             self._remove(removed, "log start offset beyond the end")
             self._delete_snapshots(removed)
             self._epochs.clear_and_flush()

@@ -110,6 +110,11 @@ class ReadableLog(OfOneProcess, Told):
         """The damage that keeps the log from taking appends; None: there is none."""
         return self._state.contradiction
 
+    def has_lost(self, seen: int) -> bool:
+        """Return whether its opening emptied the log of records that lay below ``seen``."""
+        emptied_from = self._state.emptied_from
+        return emptied_from is not None and emptied_from < seen
+
     @property
     def config(self) -> LogConfig:
         """The current settings."""

@@ -57,7 +57,8 @@ def take_in(
                     log_dir.checkpoints.lower_recovery_point(key, log.recovery_point)
             # Before it is served: after that the checkpoint of what readers saw is written again.
             seen = log_dir.checkpoints.high_watermark(key)
-            if warn_of_lost_end(log.directory, end=log.log_end_offset, seen=seen):
+            is_cut = warn_of_lost_end(log.directory, end=log.log_end_offset, seen=seen)
+            if is_cut or log.has_lost(seen):
                 registry.lost.add(key)
                 log.begin_epoch_after_loss()
             elif key in registry.lost and log.latest_epoch is None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from tests.machinery.manager_home import ManagerHome, fill
 
 from tidelog.log.loading.cut_files import CUT_FILE_END, CutFileEnd
 
 if TYPE_CHECKING:
-    import pytest
-
     from tidelog.service.log_service import LogService
 
 LOG = "/data/t-0/00000000000000000000.log"
@@ -43,6 +42,22 @@ def test_a_log_that_ends_below_its_high_watermark_is_told(
     told = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
     assert "log-end-lost directory=/data/t-0 log_end_offset=1 high_watermark=5" in told
     assert counted == 1
+
+
+@pytest.mark.parametrize(("seen", "counted"), [(5, 1), (0, 0)])
+def test_a_log_that_was_emptied_at_a_start_beyond_its_end_has_lost_what_readers_saw(
+    seen: int, counted: int
+) -> None:
+    """It ends at that start then, above what they saw, and none of that is left."""
+    home = left(5)
+    for name, offset in (("log-start-offset", 1005), ("replication-offset", seen)):
+        home.fs.write(f"/data/{name}-checkpoint", b"0\n1\nt 0 %d\n" % offset)
+    with home.open() as manager:
+        log = manager.partition("t", 0).log
+
+        assert (log.log_start_offset, log.log_end_offset) == (1005, 1005)
+        assert losses(manager) == counted
+        assert (log.latest_epoch is not None) == bool(counted)
 
 
 def test_a_log_that_is_gone_is_told(caplog: pytest.LogCaptureFixture) -> None:

@@ -300,10 +300,10 @@ def _lines(
 
 
 def _lost_offsets(log: RecoveredLog, first: int, last: int, would: str) -> str:
-    seen = log.high_watermark
+    seen = log.last_seen_offset
     text = f"  offsets {first:,} to {last:,} {would}lost: {log.lost_records:,} readable records"
-    if seen is not None and seen > log.log_end_offset:
-        text += f"; readers have seen offsets up to {seen - 1:,}"
+    if seen is not None:
+        text += f"; readers have seen offsets up to {seen:,}"
     return text
 
 

@@ -82,6 +82,24 @@ def test_a_log_with_one_damaged_batch_waits_for_its_recovery(topic: Cli) -> None
     assert topic.on("append", "t", "-", stdin="x").code == 0
 
 
+def test_a_log_that_ends_before_its_start_loses_what_readers_have_seen(topic: Cli) -> None:
+    """It is emptied, and begins above all that it had."""
+    for value in ("a", "b", "c"):
+        topic.append(value)
+    (topic.data / ".kafka_cleanshutdown").unlink()
+    (topic.data / "log-start-offset-checkpoint").write_text("0\n1\nt 0 1003\n")
+    data = bytearray(topic.log_file().read_bytes())
+    data[-1] ^= 8
+    topic.log_file().write_bytes(data)
+
+    plan = topic.on("plan", "recovery")
+    (row,) = topic.on("recover", "--json").rows
+
+    text = "offsets 0 to 2 would be lost: 2 readable records; readers have seen offsets up to 2"
+    assert text in plan.out
+    assert (row["logEndOffset"], row["firstLostOffset"], row["lastLostOffset"]) == (1003, 0, 2)
+
+
 def test_a_recovery_does_not_mark_the_directory_as_cleanly_shut_down(torn: Cli) -> None:
     """The mark would vouch for what is not loaded; the next start has one segment to check."""
     assert torn.on("recover", "--full").code == 1
