@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.errors import KafkaStorageError
+from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
@@ -18,16 +18,22 @@ if TYPE_CHECKING:
 def partition_at_once(manager: LogManager, topic: str, number: int) -> Partition:
     """Return a partition as ``LogManager.partition`` does, unless that would have to wait.
 
-    Then it raises KafkaStorageError, after which clients ask again: its log is just being created,
-    with perhaps a thousand others, or is to be opened again while a large transaction is committed.
+    Then it raises an error after which clients ask again: UnknownTopicOrPartition while its log is
+    being created, with perhaps a thousand others; KafkaStorageError if it is to be opened again
+    while a large transaction is committed.
     """
-    registry = manager.shared.registry
-    found = registry.partition(TopicPartition(topic, number))
+    registry, key = manager.shared.registry, TopicPartition(topic, number)
+    found = registry.partition(key)
     if found is not None and found.is_online:
         return found
     manager.topic(topic).home_of(number)
+    if key in registry.creating:
+        raise UnknownTopicOrPartition(f"{key} is being created: try again")
     if not registry.change_lock.acquire(blocking=False):
-        raise KafkaStorageError(f"{topic}-{number} is not in service yet: try again")
+        found = registry.partition(key)
+        if found is not None and found.is_online:  # since a moment ago
+            return found
+        raise KafkaStorageError(f"{key} is not in service yet: try again")
     try:
         return manager.partition(topic, number)
     finally:

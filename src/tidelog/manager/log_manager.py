@@ -409,11 +409,11 @@ class LogManager(OfOneProcess):
                 return begun
             self._topics.check_new({name: topic_id})
             self._creator.check_free(name, range(partitions))
-            self._registry.expect_new(TopicPartition(name, number) for number in range(partitions))
-            # From here on the topic exists: directories that a crash leaves out are created later.
-            self._topics.add([topic])
-            with self._deleter.undoing_creation(topic):
-                self._create_logs(topic, topic.partitions)
+            with self._registry.creating_new([TopicPartition(name, at) for at in topic.partitions]):
+                # From here on it exists: directories that a crash leaves out are created later.
+                self._topics.add([topic])
+                with self._deleter.undoing_creation(topic):
+                    self._create_logs(topic, topic.partitions)
         return topic
 
     def create_partitions(self, name: str, count: int, *, is_spread: bool = False) -> Topic:
@@ -435,10 +435,10 @@ class LogManager(OfOneProcess):
             )
             numbers = range(present, count)
             self._creator.check_free(name, numbers)
-            self._registry.expect_new(TopicPartition(name, number) for number in numbers)
-            changed = self._topics.extend(name, [one.directory_id for one in log_dirs])
-            with self._deleter.undoing_creation(changed, numbers):
-                self._create_logs(changed, numbers)
+            with self._registry.creating_new([TopicPartition(name, at) for at in numbers]):
+                changed = self._topics.extend(name, [one.directory_id for one in log_dirs])
+                with self._deleter.undoing_creation(changed, numbers):
+                    self._create_logs(changed, numbers)
         return changed
 
     def get_or_create_log(

@@ -5,6 +5,7 @@ Kafka: ``LogManager.currentLogs`` and ``futureLogs``.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import replace
 from threading import Lock, RLock
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ from tidelog.manager.partition_states import UNKNOWN, Life
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from tidelog.env.waiting import Bell
     from tidelog.errors import KafkaError, TidelogError
@@ -55,6 +56,9 @@ class LogRegistry:
         """Partitions that had, when they were loaded, less than readers once saw."""
         self.holds: dict[TopicPartition, Hold] = {}
         """Partitions that wait for a committed transaction, open or not."""
+        self.creating: frozenset[TopicPartition] = frozenset()
+        """Partitions that the catalogue may name already, until all that are created together are
+        in service; replaced under ``change_lock``."""
         self.counters = counters
         self.reserve = reserve
         self._lock = Lock()
@@ -149,6 +153,17 @@ class LogRegistry:
         for key in keys:
             if self.life(key).partition is None:
                 self._change(key, lambda life: replace(life, is_new=True))
+
+    @contextmanager
+    def creating_new(self, keys: Collection[TopicPartition]) -> Iterator[None]:
+        """Create partitions in the body, which adds them to the catalogue; see ``expect_new``."""
+        self.expect_new(keys)
+        before = self.creating
+        self.creating = before.union(keys)
+        try:
+            yield
+        finally:
+            self.creating = before
 
     def begin_loading(self, key: TopicPartition) -> None:
         """Note that the log of a partition is about to be opened, or created."""

@@ -566,18 +566,17 @@ class _Directory(ManagerPart):
             )
             for one in new
         ]
-        if planned:
-            # Before the catalogue names them: whatever looks for their logs then makes them, and
-            # does not take them for logs that were lost.
-            self._registry.expect_new(
-                TopicPartition(one.name, number) for one in planned for number in one.partitions
-            )
-            self._topics.add(planned)  # all at once: each write of the catalogue is a whole one
-        made = {one.name: one for one in planned}
-        for one in wanted:
-            topic = made.get(one.name) or known[one.name]
-            self._check_id(topic, one.topic_id)
-            self._create_logs(topic, is_new=one.name in made)
+        # Before the catalogue names them: whatever looks for their logs then makes them, and does
+        # not take them for logs that were lost.
+        keys = [TopicPartition(one.name, number) for one in planned for number in one.partitions]
+        with self._registry.creating_new(keys):
+            if planned:
+                self._topics.add(planned)  # all at once: each write of the catalogue is a whole one
+            made = {one.name: one for one in planned}
+            for one in wanted:
+                topic = made.get(one.name) or known[one.name]
+                self._check_id(topic, one.topic_id)
+                self._create_logs(topic, is_new=one.name in made)
 
     def _create_logs(self, topic: Topic, *, is_new: bool) -> None:
         commits = self._commits

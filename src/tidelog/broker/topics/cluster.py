@@ -6,6 +6,7 @@ Kafka: ``MetadataCache``.
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -67,9 +68,24 @@ class Cluster:
         is_long = self._count(wanted) > MANY
         return at_once_or_not(partial(self._answer, request, wanted, {}), takes_long=is_long)
 
+    def _topics(self) -> dict[str, Topic]:
+        """Return every topic by name, without partitions that are being created.
+
+        They appear together, in service. So a client meets none that it could not use.
+        """
+        topics = self._manager.topics()
+        creating = self._manager.shared.registry.creating
+        for name in {key.topic for key in creating} & topics.keys():
+            topic = topics.pop(name)
+            homes = topic.partitions.items()
+            kept = {number: home for number, home in homes if (name, number) not in creating}
+            if kept:
+                topics[name] = replace(topic, partitions=kept)
+        return topics
+
     def _count(self, wanted: list[tuple[UUID, str | None]] | None) -> int:
         """Return about how many partitions the answer names; a topic by its id counts as one."""
-        topics = self._manager.topics()
+        topics = self._topics()
         if wanted is None:
             return sum(len(topic.partitions) for topic in topics.values())
         found = (topics.get(name or "") for _, name in wanted)
@@ -77,7 +93,7 @@ class Cluster:
 
     def describe_partitions(self, request: Request) -> Answer:
         """DescribeTopicPartitions: a page, in the order of names, from a cursor on."""
-        values, topics = request.values, self._manager.topics()
+        values, topics = request.values, self._topics()
         left = min(values["responsePartitionLimit"], _PAGE_PARTITIONS)
         cursor = values["cursor"] or {"topicName": "", "partitionIndex": 0}
         wanted = sorted({one["name"] for one in values["topics"]} or topics)
@@ -156,7 +172,7 @@ class Cluster:
         wanted: list[tuple[UUID, str | None]] | None,
         refused: dict[str, int],
     ) -> dict[str, Any]:
-        topics = self._manager.topics()
+        topics = self._topics()
         if wanted is None:
             wanted = [(ZERO_ID, name) for name in sorted(topics)]
         host, port = request.peer.advertised
