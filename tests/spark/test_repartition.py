@@ -109,7 +109,8 @@ def test_each_record_is_written_once_and_each_key_stays_in_order(
 ) -> None:
     """Whatever the tasks; keys are where Kafka's producers put them, and all else is equal.
 
-    Within a new partition, records have the order of their source partitions and offsets.
+    Within a new partition, records have the order of their source partitions and offsets, once for
+    those out of place, then for the others.
     """
     seen: list[tuple[int, int]] = []
 
@@ -121,7 +122,8 @@ def test_each_record_is_written_once_and_each_key_stays_in_order(
     assert (done.records, done.was_done, len(after)) == (SOURCE_PARTITIONS * EACH, False, 7)
     assert Counter(sum(after, [])) == all_of(source)  # noqa: RUF017 - few
     for number, records in enumerate(after):
-        assert all(one.place < other.place for one, other in pairwise(records))
+        order = [(is_in_place(one), one.place) for one in records]
+        assert all(one < other for one, other in pairwise(order))
         for one in records:
             if one.key is not None:
                 assert partition_for_key(one.key, 7) == number
@@ -130,6 +132,58 @@ def test_each_record_is_written_once_and_each_key_stays_in_order(
     assert json.loads(done.next_offsets) == {"t": {str(n): EACH for n in range(SOURCE_PARTITIONS)}}
     ended, tasks = seen[-1]
     assert ended == tasks > SOURCE_PARTITIONS
+
+
+def is_in_place(one: Copied) -> bool:
+    """Say whether a record is where its key's hash puts it in the source."""
+    return one.key is None or partition_for_key(one.key, SOURCE_PARTITIONS) == one.place[0]
+
+
+def grown(path: Path, *counts: int) -> None:
+    """Append each key twice, and records without one, with each number of partitions."""
+    with tidelog.open(path) as logs:
+        for count in counts:
+            if count == counts[0]:
+                logs.create_topic("t", count)
+            else:
+                logs.create_partitions("t", count)
+            logs.append_all("t", [(b"k%d" % number, b"%02d" % count) for number in range(40)] * 2)
+            logs.append_all("t", [(None, b"%02d" % count)] * 30)
+
+
+def test_keys_stay_in_order_after_partitions_were_added(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """So the newest value is the last one; each record is written once, those without a key too."""
+    grown(tmp_path, 8, 12)
+
+    done = repartition(spark, tmp_path, "t", to="u", partitions=16)
+
+    values: dict[bytes | None, list[bytes]] = {}
+    for one in sum(records_of(str(tmp_path), "u"), []):  # noqa: RUF017 - few
+        values.setdefault(one.key, []).append(one.value)
+    assert Counter(values.pop(None)) == {b"08": 30, b"12": 30}
+    assert len(values) == 40
+    assert all(found == [b"08"] * 2 + [b"12"] * 2 for found in values.values())
+    assert (done.records, done.unordered) == (220, 0)
+    assert "key-order-unknown" not in caplog.text
+
+
+def test_it_is_logged_that_partitions_were_added_several_times(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By a dry run, too: which of the old records of a key are older cannot be seen."""
+    grown(tmp_path, 4, 8, 12)
+
+    dry, done = (
+        repartition(spark, tmp_path, "t", to="u", partitions=16, dry_run=is_dry)
+        for is_dry in (True, False)
+    )
+
+    assert (dry.records, dry.keyless, done.records) == (330, 90, 330)
+    assert dry.unordered == done.unordered
+    line = f"key-order-unknown topic=t to=u records={done.unordered}"
+    assert [one for one in caplog.messages if one.startswith("key-order")] == [line, line]
 
 
 @pytest.mark.parametrize("shows", [False, True])

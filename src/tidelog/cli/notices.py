@@ -52,6 +52,9 @@ SENTENCES: Final = {
     "kernels-unavailable": "large work is done in plain Python, which is slower: {reason}",
     "key-collision": "{directory}: two keys have the same hash; the compaction starts again with"
     " another one: {reason}",
+    "key-order-unknown": "{records:,} records of {topic} may be in the wrong order among those of"
+    " their key in {to}: no single smaller number of partitions puts them where they are, so"
+    " partitions were added several times, or another partitioner chose",
     "last-time-entry-missing": "{path}: the last entry of the time index is missing: {reason}",
     "leader-epochs-cleared": "{directory}: a batch of an old format has no leader epoch; the known"
     " epochs were deleted",

@@ -17,6 +17,8 @@ _SEED: Final = 0x9747_B28C
 _FACTOR: Final = 0x5BD1_E995
 _MASK32: Final = 0xFFFF_FFFF
 _MASK31: Final = 0x7FFF_FFFF
+HASHES: Final = _MASK31 + 1
+"""Among as many partitions, that of a key is the hash by which Kafka's producers choose."""
 _WORD_BYTES: Final = 4
 
 

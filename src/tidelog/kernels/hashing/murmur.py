@@ -70,11 +70,13 @@ def partition_keys(
 ) -> int:
     """Write the partition of each key ``data[at:at + size]`` into ``out``, -1 for a null key.
 
+    Among 2**31 partitions that is the hash itself.
+
     Returns the number of null keys (negative size), which the caller assigns to partitions, or
     BAD_ARGUMENT if a key is outside ``data`` or ``partitions`` is not a valid count. Source: Kafka
     BuiltInPartitioner.partitionForKey.
     """
-    if not 1 <= partitions <= 2**31 - 1 or size.size != at.size or out.size < at.size:
+    if not 1 <= partitions <= 2**31 or size.size != at.size or out.size < at.size:
         return BAD_ARGUMENT
     first = address_of(data)
     nulls = 0

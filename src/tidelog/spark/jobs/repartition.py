@@ -1,13 +1,14 @@
 """Writes a topic's records to a new topic with another number of partitions, each record once.
 
 Nothing is shuffled. The tasks are ranges of offsets, in order of partitions and offsets, and what
-they staged is committed in that order. So each partition of the new topic has its
-records in the order of their source partitions, then of their offsets, and the records of a key
-stay in order. The sink chooses partitions by the keys, as Kafka's producers do.
+they staged is committed in that order, the records out of place first. So each partition of the new
+topic has its records in the order of their source partitions, then of their offsets, and the
+records of a key stay in order, also if partitions were added to the source.
 """
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
 
     from tidelog.config.sources import SettingValue
     from tidelog.env.paths import Paths
-    from tidelog.staging.finished import CommittedTransaction
+
+_log = logging.getLogger(__name__)
 
 
 def repartition(
@@ -58,10 +60,13 @@ def repartition(
     """Write the records of ``topic`` to the topic ``to``, which has ``partitions`` partitions.
 
     Keys, values, headers and timestamps are kept. The murmur2 hash of its key decides the partition
-    of a record, as with Kafka's producers. The records of a key stay in order; those of a partition
-    of the new topic have the order of their source partitions, then of their offsets. What is read
-    ends where readers may read when the job begins. All records are written in one transaction, so
-    a job that failed is run again as it was: a repeat writes nothing if the first run committed.
+    of a record, as with Kafka's producers. The records of a key stay in order, also if partitions
+    were added to the source: first come those whose hash would now choose another partition there,
+    as they are older, then the others, both in the order of their source partitions, then of their
+    offsets. ``unordered`` of the result counts those for which this may be wrong, as after several
+    additions; a warning is logged. What is read ends where readers may read when the job begins.
+    All records are written in one transaction, so a job that failed is run again as it was: a
+    repeat writes nothing if the first run committed.
 
     Args:
         spark: the session; its workers must see both directories.
@@ -113,10 +118,12 @@ def repartition(
     description = f"tidelog repartition {topic} in {', '.join(paths)} to {to}"
     with watch_tasks(spark, on_progress, description):
         if dry_run:
-            records, keyed = _count(spark, request, plan)
-            return replace(outcome, records=records, keyless=records - keyed, is_dry_run=True)
-        committed = _write(spark, request, plan, options or {})
-    return replace(outcome, records=committed.records[to], was_done=committed.is_repeat)
+            done = _count(spark, plan, outcome)
+        else:
+            done = _write(spark, request, plan, options or {}, outcome)
+    if done.unordered:
+        _log.warning("key-order-unknown topic=%s to=%s records=%d", topic, to, done.unordered)
+    return done
 
 
 def _outcome(request: RepartitionRequest, plan: RepartitionPlan) -> Repartitioned:
@@ -135,23 +142,20 @@ def _outcome(request: RepartitionRequest, plan: RepartitionPlan) -> Repartitione
     )
 
 
-def _count(
-    spark: SparkSession, request: RepartitionRequest, plan: RepartitionPlan
-) -> tuple[int, int]:
-    """Return the number of records, and of those that have a key."""
-    numbers = ", ".join(map(str, sorted(plan.ends)))
-    records = (
-        spark.read.format("tidelog")
-        .option("assign", f'{{"{request.topic}": [{numbers}]}}')
-        .option("startingOffsets", offsets_json(request.topic, plan.starts))
-        .option("endingOffsets", offsets_json(request.topic, plan.ends))
-        .option("kafka.isolation.level", request.isolation)
-        .option("maxSplitBytes", request.max_split_bytes)
-        .schema("key binary")
-        .load(list(request.paths))
+def _count(spark: SparkSession, plan: RepartitionPlan, outcome: Repartitioned) -> Repartitioned:
+    """Count the records in tasks, and write nothing."""
+    from tidelog.spark.jobs.job_tasks import run_tasks
+    from tidelog.spark.jobs.key_places import all_of
+    from tidelog.spark.jobs.repartition_tasks import CountJob
+
+    parts = run_tasks(spark, CountJob(plan.read, plan.tasks, len(plan.ends)))
+    return replace(
+        outcome,
+        records=sum(part.records for part in parts),
+        keyless=sum(part.keyless for part in parts),
+        unordered=all_of(part.out_of_place for part in parts).unordered(len(plan.ends)),
+        is_dry_run=True,
     )
-    (row,) = records.selectExpr("count(*)", "count(key)").collect()
-    return row[0], row[1]
 
 
 def _write(
@@ -159,21 +163,31 @@ def _write(
     request: RepartitionRequest,
     plan: RepartitionPlan,
     options: Mapping[str, str],
-) -> CommittedTransaction:
+    outcome: Repartitioned,
+) -> Repartitioned:
     """Stage the records in tasks, and commit them as one transaction."""
     from tidelog.spark.jobs.job_tasks import run_tasks
+    from tidelog.spark.jobs.key_places import all_of
     from tidelog.spark.jobs.repartition_tasks import COLUMNS, RepartitionJob
     from tidelog.spark.write.frame_columns import frame_columns
 
     write, txn_id = _write_options(request, plan, options), plan.txn_id
     staging = make_plan(write, frame_columns(COLUMNS, has_topic=True), txn_id)
-    keeps_source = request.keyless == "source"
     job = RepartitionJob(
-        *(plan.read, write, staging, plan.tasks, txn_id, request.partitions, keeps_source)
+        *(plan.read, write, staging, plan.tasks, txn_id, len(plan.ends), request.partitions),
+        keeps_source=request.keyless == "source",
     )
     with ended(write, staging, txn_id):
-        staged = staged_write(write, staging, txn_id, run_tasks(spark, job))
-        return commit_write(replace(staged, birth=plan.birth))
+        parts = run_tasks(spark, job)
+        in_order = [part.older for part in parts] + [part.newer for part in parts]
+        staged = staged_write(write, staging, txn_id, in_order)
+        committed = commit_write(replace(staged, birth=plan.birth))
+    return replace(
+        outcome,
+        records=committed.records[request.to],
+        unordered=all_of(part.out_of_place for part in parts).unordered(len(plan.ends)),
+        was_done=committed.is_repeat,
+    )
 
 
 def _write_options(

@@ -33,6 +33,12 @@ class Repartitioned:
         int | None,
         "The new topic's `retention.bytes`, if enlarged for fewer partitions, or null.",
     ] = None
+    unordered: Annotated[
+        int | None,
+        "How many of them may be in the wrong order among those of their key: 0, unless partitions"
+        " were added to the source several times, or other partitioners chose. null: not counted,"
+        " as they were written before.",
+    ] = None
     is_dry_run: Annotated[bool, "Whether nothing was to be written."] = False
     was_done: Annotated[bool, "Whether the transaction was committed before."] = False
 

@@ -65,7 +65,7 @@ JOB: Final = Command(
         JSON,
     ),
     epilog="All records are written in one transaction: after a failure, run the same command\n"
-    "again. Records with the same key stay in order.",
+    "again. Records with the same key stay in order, unless a warning says otherwise.",
     printed_events=None,
 )
 

@@ -48,7 +48,8 @@ COMMAND: Final = Command(
         ),
         partitions_option(
             "add partitions until there are N; keys go to other partitions from then on, and old"
-            " records stay where they are; tidelog spark repartition copies them to a new topic"
+            " records stay where they are; tidelog spark repartition copies them to a new topic,"
+            " in the order of each key if partitions were added once"
         ),
         JSON,
     ),
