@@ -69,7 +69,7 @@ class StreamMonitor(StreamingQueryListener):
 
     @property
     def streams(self) -> dict[str, StreamProgress]:
-        """What each running stream has come to, by its id."""
+        """What each stream has come to, by its id; without those that failed."""
         return dict(self._streams)
 
     def watch(self, spark: SparkSession) -> None:
@@ -99,8 +99,11 @@ class StreamMonitor(StreamingQueryListener):
             self.progressed(found)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        """Forget a stream that has ended."""
-        if self._streams.pop(str(event.id), None) is not None:
+        """Forget a stream that has failed: its lag grows, and nothing measures it any more.
+
+        One that ended without an error has come to where it was to come, as a job's does.
+        """
+        if event.exception is not None and self._streams.pop(str(event.id), None) is not None:
             self._write_metrics()
 
     def progressed(self, found: StreamProgress) -> None:
@@ -108,7 +111,8 @@ class StreamMonitor(StreamingQueryListener):
         text = "stream-progress directory=%s query=%s batch=%d records=%d max_behind=%d behind=%d"
         behind = found.max_behind, sum(found.behind.values())
         _log.info(text, self._name, found.query, found.batch_id, found.rows, *behind)
-        self._streams[found.query_id] = found
+        others = (one for one in self._streams.values() if one.query != found.query)
+        self._streams = {one.query_id: one for one in (*others, found)}
         self._write_metrics()
         group = self._groups.get(found.query)
         if group is not None and self._committed.get(group) != found.ends:
@@ -151,7 +155,7 @@ def watch_streams(
 
     After each batch, a thread of the driver logs ``stream-progress``, with how many offsets the
     stream is behind the latest ones. What Spark's Kafka source reports as metrics is in
-    ``monitor.streams``.
+    ``monitor.streams``, also after a stream has ended without an error.
 
     Args:
         spark: the session.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from typing import TYPE_CHECKING, Any
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -16,6 +17,8 @@ from tidelog.segment.filenames import TopicPartition
 from tidelog.spark.streams.stream_lag import StreamProgress, topic_offsets
 
 pytest.importorskip("pyspark")
+
+from pyspark.sql.streaming.listener import QueryTerminatedEvent
 
 from tidelog.spark.streams.stream_monitor import StreamMonitor
 
@@ -104,6 +107,36 @@ def test_metrics_are_in_a_file_while_a_stream_runs(data: str, tmp_path: Path) ->
     assert values["tidelog_streams_last_read_batch_records", None] == 7
     monitor.stop()
     assert not file.exists()
+
+
+def ended(one: StreamProgress, error: str | None = None) -> QueryTerminatedEvent:
+    return QueryTerminatedEvent(UUID(one.query_id), uuid4(), error, None)
+
+
+def test_metrics_of_a_stream_that_ended_stay(data: str, tmp_path: Path) -> None:
+    """As of a job that reads what is there; those of one that failed would hide that."""
+    file = tmp_path / "streams.prom"
+    monitor = StreamMonitor(data, metrics_file=str(file))
+    well, failed = (found({"0": 5}, {"0": 5}, id=str(uuid4()), name=name) for name in "ab")
+    for one, error in ((well, None), (failed, "IllegalStateException")):
+        monitor.progressed(one)
+        monitor.onQueryTerminated(ended(one, error))
+
+    assert monitor.streams == {well.query_id: well}
+    queries = {tags["query"] for _, tags, _ in parse_prometheus(file.read_text("utf-8"))}
+    assert queries == {"a"}
+
+
+def test_a_stream_replaces_one_that_had_its_name(data: str) -> None:
+    """With a new checkpoint it has another id; the old lag would stay for ever."""
+    monitor = StreamMonitor(data)
+    old, new = (found({"0": end}, {"0": 9}, id=str(uuid4())) for end in (5, 6))
+    monitor.progressed(old)
+    monitor.onQueryTerminated(ended(old))
+
+    monitor.progressed(new)
+
+    assert monitor.streams == {new.query_id: new}
 
 
 def test_a_file_that_cannot_be_written_does_not_end_the_watching(
