@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from itertools import count
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tidelog.broker.client_request import Refusal
 from tidelog.broker.no_room import read_no_room
@@ -17,6 +17,7 @@ from tidelog.codec.protocol.apis import (
     size_of_frame,
 )
 from tidelog.datadir.lock_file import writer_of
+from tidelog.env.clock import NS_PER_MS
 from tidelog.env.forks import OfOneProcess, close_inherited
 from tidelog.env.unix_sockets import connect_in
 from tidelog.env.waiting import sleep_ms
@@ -41,15 +42,21 @@ from tidelog.log.directory_guard import is_interrupt
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from tidelog.codec.protocol.apis import Api
+    from tidelog.env.machine import Machine
+
+T = TypeVar("T")
 
 TIMEOUT_S: Final = 60.0
 """How long an answer may take; a flush of a slow disk takes seconds."""
 CLIENT_ID: Final = "tidelog-join"
 _PAUSES_MS: Final = (0, 50, 100, 200, 400, 800)
 """Where there is no room it is tried again: it is noticed late that others have left."""
+RETRY_FOR_MS: Final = 45_000
+"""How long what is answered with a retriable error is asked again."""
+_RETRY_MS: Final = 20
 _CLASSES: Final = {
     one.code: one
     for one in (
@@ -63,6 +70,19 @@ def check_answer(answer: Mapping[str, Any]) -> None:
     """Raise the error that an answer, or a part of it, names; nothing if it names none."""
     if answer.get("errorCode"):
         raise _error_of(answer["errorCode"], answer.get("errorMessage"))
+
+
+def retried(machine: Machine, act: Callable[[], T], passing: type[KafkaError]) -> T:
+    """Act until no retriable error of a class is raised, or for too long."""
+    began_ns = machine.clock.monotonic_ns()
+    while True:
+        try:
+            return act()
+        except passing as error:
+            waited_ms = (machine.clock.monotonic_ns() - began_ns) // NS_PER_MS
+            if not error.code.retriable or waited_ms > RETRY_FOR_MS:
+                raise
+        machine.sleep_ms(_RETRY_MS)
 
 
 def _error_of(code: int, reason: str | None) -> KafkaError:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.one_line import open_or_closed
 from tidelog.embedded.busy_directory import BusyDirectory
-from tidelog.embedded.door_client import DoorClient, check_answer
+from tidelog.embedded.door_client import DoorClient, check_answer, retried
 from tidelog.embedded.read_only_logs import ReadOnlyLogs
-from tidelog.errors import OffsetOutOfRange, UnknownTopicOrPartition
+from tidelog.errors import KafkaStorageError, OffsetOutOfRange, UnknownTopicOrPartition
 from tidelog.records.isolation import Isolation
 
 if TYPE_CHECKING:
@@ -101,6 +101,19 @@ class JoinedReads(ReadOnlyLogs):
         return self._offset(key, _LATEST, is_committed=isolation is Isolation.READ_COMMITTED)
 
     def _offset(self, key: TopicPartition, target: int, *, is_committed: bool = False) -> int:
+        """Return an offset; wait until a partition that is being created is in service.
+
+        Raises UnknownTopicOrPartition; KafkaStorageError at once where a disk has failed.
+        """
+        asked = partial(self._offset_now, key, target, is_committed=is_committed)
+        try:
+            return asked()
+        except KafkaStorageError:
+            if self._has_failed_disk():
+                raise
+        return retried(self._machine, asked, KafkaStorageError)
+
+    def _offset_now(self, key: TopicPartition, target: int, *, is_committed: bool) -> int:
         place = {"partitionIndex": key.partition, "timestamp": target}
         answer = self._door.ask(
             "ListOffsets",
@@ -110,6 +123,31 @@ class JoinedReads(ReadOnlyLogs):
             topics=[{"name": key.topic, "partitions": [place]}],
         )
         found = answer["topics"][0]["partitions"][0]
-        check_answer(found)
+        self._check(key, found["errorCode"])
         offset: int = found["offset"]
         return offset
+
+    def _check(self, key: TopicPartition, code: int) -> None:
+        """Raise the error that is answered about a partition, if one is; it names the partition."""
+        if not code:
+            return
+        waits = f"{key} is not in service yet: try again"
+        try:
+            check_answer({"errorCode": code, "errorMessage": self._reason(key) or waits})
+        except UnknownTopicOrPartition:
+            topic = self.topic(key.topic)
+            # The catalogue has a new topic before the process itself takes it for there.
+            if topic.is_listed and key.partition in {*topic.partitions, *topic.missing}:
+                raise KafkaStorageError(waits) from None
+            raise
+
+    def _reason(self, key: TopicPartition) -> str | None:
+        """Return why a partition cannot be read; ListOffsets has no field for it."""
+        asked = [{"name": key.topic, "partitionIndexes": [key.partition]}]
+        answer = self._door.ask("DescribeProducers", 0, topics=asked)
+        reason: str | None = answer["topics"][0]["partitions"][0]["errorMessage"]
+        return reason
+
+    def _has_failed_disk(self) -> bool:
+        found = self._door.ask("DescribeLogDirs", 2, topics=[])["results"]
+        return any(one["errorCode"] for one in found)

@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from tidelog.broker.client_request import Refusal
 from tidelog.broker.groups.joined_readers import READER_PROTOCOL, write_metadata
 from tidelog.codec.compression import Codec
 from tidelog.embedded.busy_directory import BusyDirectory
-from tidelog.embedded.door_client import DoorClient
+from tidelog.embedded.door_client import DoorClient, retried
 from tidelog.embedded.group_commits import directory_of_group
-from tidelog.env.clock import NS_PER_MS
 from tidelog.env.waiting import ThreadBell
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import (
@@ -33,7 +32,7 @@ from tidelog.segment.filenames import TopicPartition
 from tidelog.staging.group_step import CommittedAt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from tidelog.embedded.joined_reads import JoinedReads
     from tidelog.env.machine import Machine
@@ -41,10 +40,8 @@ if TYPE_CHECKING:
     from tidelog.readonly.epoch_lineage import Epochs
     from tidelog.readonly.group_positions import Position
 
-T = TypeVar("T")
 _SESSION_MS: Final = 45_000
 """The protocol wants one; the reader has the group as long as its connection lives."""
-_RETRY_MS: Final = 20
 
 
 class JoinedSource:
@@ -83,7 +80,7 @@ class JoinedSource:
         """Have the group, or see that it is still had."""
         try:
             # A process that has just started does not know its clients' groups yet.
-            self._retried(partial(self._ask_for, member), Refusal)
+            retried(self._machine, partial(self._ask_for, member), Refusal)
         except Refusal as error:
             if error.code is not ErrorCode.NON_EMPTY_GROUP:
                 raise
@@ -91,18 +88,6 @@ class JoinedSource:
                 f"group {member.group!r} has another reader of the same partitions, or members"
                 " among Kafka's clients: stop them, or give each reader partitions of its own"
             ) from None
-
-    def _retried(self, act: Callable[[], T], passing: type[KafkaError]) -> T:
-        """Act until no retriable error of a class is raised, or for too long."""
-        began_ns = self.clock.monotonic_ns()
-        while True:
-            try:
-                return act()
-            except passing as error:
-                waited_ms = (self.clock.monotonic_ns() - began_ns) // NS_PER_MS
-                if not error.code.retriable or waited_ms > _SESSION_MS:
-                    raise
-            self._machine.sleep_ms(_RETRY_MS)
 
     def _ask_for(self, member: Member) -> None:
         mine = write_metadata(member.topics, member.partitions, os.getpid())
@@ -137,7 +122,7 @@ class JoinedSource:
         # The catalogue names it before it is created, maybe only by the next start. One that is
         # lost is an error in the end: the group must not begin again from nothing.
         opened = partial(self._logs.open, OFFSETS_TOPIC, number)
-        with self._retried(opened, UnknownTopicOrPartition) as log:
+        with retried(self._machine, opened, UnknownTopicOrPartition) as log:
             # To the log end: what the holder acknowledged a moment ago is below its high watermark,
             # which the files say only seconds later.
             take_positions(known, log.settled_records(up_to=ReadUpTo.LOG_END), log.directory)
@@ -150,7 +135,7 @@ class JoinedSource:
         """
         asked = partial(self._door.ask, "OffsetFetch", 7, groupId=group, topics=None)
         try:
-            answer = self._retried(partial(asked, requireStable=True), Refusal)
+            answer = retried(self._machine, partial(asked, requireStable=True), Refusal)
         except (NotServed, OutcomeUnknown):
             return frozenset()
         return frozenset(
