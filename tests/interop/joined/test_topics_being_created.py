@@ -12,6 +12,7 @@ import pytest
 from tidelog.embedded import door_client
 from tidelog.env.waiting import sleep_ms
 from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
+from tidelog.log.reading.record_count import RecordCount
 from tidelog.manager.lifecycle.creator import LogCreator
 from tidelog.manager.topics.topics import Topics
 
@@ -100,6 +101,13 @@ def test_a_reader_waits_for_a_topic_that_is_being_created(
 
     assert found == []
     assert pauses
+
+
+@pytest.mark.usefixtures("creation")
+def test_a_topic_that_is_being_created_has_no_records(joined: JoinedLogs) -> None:
+    """Though none of its partitions is there that could be asked."""
+    assert joined.count_records("t") == RecordCount(0, 0, 0, 0)
+    assert joined.offsets("t") == {}
 
 
 def test_a_partition_that_does_not_come_into_service_is_named(

@@ -32,9 +32,12 @@ class RecordCount(NamedTuple):
     gaps: Annotated[int, "Offsets without a record."]
 
 
+_NOTHING: Final = RecordCount(0, 0, 0, 0)
+
+
 def total_count(counts: Iterable[RecordCount]) -> RecordCount:
-    """Return the sum of several counts."""
-    return RecordCount(*map(sum, zip(*counts, strict=True)))
+    """Return the sum of several counts, or of none."""
+    return RecordCount(*map(sum, zip(_NOTHING, *counts, strict=True)))
 
 
 def check_range(start: int, end: int, log_start_offset: int, log_end_offset: int) -> None:
