@@ -101,6 +101,27 @@ def test_topics_are_changed_as_by_the_holder(broker: Served, joined: JoinedLogs)
     assert broker.logs.topics() == {}
 
 
+@pytest.mark.parametrize("by", ["a broker", "tidelog.open"])
+def test_a_deletion_of_records_is_seen_by_every_look(data: Path, by: str) -> None:
+    """As soon as it has returned, whichever of the programs has deleted them."""
+    with (
+        KafkaBroker(data) if by == "a broker" else tidelog.open(data) as owner,
+        tidelog.join(data) as joined,
+    ):
+        logs = owner.logs if isinstance(owner, KafkaBroker) else owner
+        joined.create_topic("t")
+        joined.append_all("t", [(None, b"%d" % number, (), number) for number in range(6)])
+        for deleting, start in ((joined, 2), (logs, 4), (joined, 6)):
+            before = "highWatermark" if start == 6 else start
+            assert deleting.delete_records("t", 0, before) == start
+
+            assert joined.offsets("t", 0).log_start_offset == start
+            assert joined.count_records("t").records == 6 - start
+            found = joined.offset_at("t", 0, 0)
+            assert (found and found.offset) == (start if start < 6 else None)
+            assert [record.offset for record in joined.read("t")] == list(range(start, 6))
+
+
 def test_errors_are_those_of_the_holder(joined: JoinedLogs) -> None:
     """Of the same classes, so that a program need not know where it runs."""
     joined.create_topic("t")
