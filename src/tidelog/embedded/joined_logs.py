@@ -14,6 +14,7 @@ from weakref import WeakSet
 from tidelog.codec.compression import Codec
 from tidelog.codec.one_line import first_names
 from tidelog.codec.uuid_text import ZERO_ID
+from tidelog.config.log_config import LogConfig
 from tidelog.config.sources import from_mapping
 from tidelog.embedded.busy_directory import BusyDirectory
 from tidelog.embedded.door_client import DoorClient, check_answer
@@ -37,7 +38,7 @@ from tidelog.errors import (
     TopicAlreadyExists,
 )
 from tidelog.log.retention.retention_rules import deletion_end
-from tidelog.manager.topics.topic_checks import check_count_type
+from tidelog.manager.topics.topic_checks import check_count_type, check_same
 from tidelog.readonly.read_files import reading
 from tidelog.records.builder import build_batch
 from tidelog.records.isolation import Isolation
@@ -165,10 +166,7 @@ class JoinedLogs(JoinedReads):
         *,
         exist_ok: bool = False,
     ) -> None:
-        """Create a topic, durably; arguments and errors as ``Logs.create_topic``.
-
-        With ``exist_ok`` a topic of the name is left as it is.
-        """
+        """Create a topic, durably; arguments and errors as ``Logs.create_topic``."""
         settings = from_mapping(config or {})
         count = 1 if partitions is None else partitions
         check_topic_type(name)
@@ -185,6 +183,19 @@ class JoinedLogs(JoinedReads):
         except TopicAlreadyExists:
             if not exist_ok:
                 raise
+            topic = BusyDirectory(*self.paths, machine=self._machine).topic(name)
+            check_same(topic, partitions, settings, defaults=self._config_in_force(name))
+
+    def _config_in_force(self, topic: str) -> LogConfig:
+        """Return a topic's settings as the process has them; they may follow from its own."""
+        resource = {"resourceType": _TOPIC, "resourceName": topic, "configurationKeys": None}
+        asked = {"includeSynonyms": False, "includeDocumentation": False}
+        answer = self._door.ask("DescribeConfigs", 4, resources=[resource], **asked)
+        (found,) = answer["results"]
+        check_answer(found)
+        values = {one["name"]: one["value"] for one in found["configs"]}
+        known = {name: value for name, value in values.items() if value is not None}
+        return LogConfig().with_overrides(known)
 
     def create_partitions(self, name: str, count: int) -> None:
         """Add partitions to a topic until it has ``count``; errors as ``Logs``."""

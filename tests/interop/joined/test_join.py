@@ -101,6 +101,29 @@ def test_topics_are_changed_as_by_the_holder(broker: Served, joined: JoinedLogs)
     assert broker.logs.topics() == {}
 
 
+def test_a_topic_that_may_exist_is_checked_as_by_the_holder(data: Path) -> None:
+    """It has what is asked for, by settings that only the holder knows, or the error names it."""
+    with tidelog.open(data, log_segment_bytes=7 << 20) as logs, tidelog.join(data) as joined:
+        logs.create_topic("t", 4, config={"retention.ms": 5000})
+        for same in (
+            {},
+            {"partitions": 4},
+            {"partitions": 2, "config": {"retention.ms": 5000, "segment.bytes": 7 << 20}},
+        ):
+            for program in (logs, joined):
+                program.create_topic("t", exist_ok=True, **same)
+        for other, text in (
+            ({"partitions": 8}, "topic t exists with 4 partitions, not 8"),
+            ({"config": {"retention.ms": 6000}}, "retention.ms=5000, not 6000"),
+            ({"config": {"segment.bytes": 1 << 20}}, "segment.bytes=7340032, not 1048576"),
+        ):
+            for program in (logs, joined):
+                with pytest.raises(TopicAlreadyExists, match=text):
+                    program.create_topic("t", exist_ok=True, **other)
+        with pytest.raises(InvalidConfig):
+            joined.create_topic("t", config={"retention.ms": "x"}, exist_ok=True)
+
+
 @pytest.mark.parametrize("by", ["a broker", "tidelog.open"])
 def test_a_deletion_of_records_is_seen_by_every_look(data: Path, by: str) -> None:
     """As soon as it has returned, whichever of the programs has deleted them."""
