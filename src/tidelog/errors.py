@@ -691,7 +691,10 @@ class RequestFailed(_WithFields, TidelogError):
 
 
 class NotServed(_WithFields, TidelogError):
-    """No program that others can join has a data directory open; nothing was asked of anybody."""
+    """No program that others can join has a data directory open, or none answers.
+
+    Nothing was changed.
+    """
 
     path: str
     reason: str | None = None

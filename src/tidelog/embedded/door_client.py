@@ -57,6 +57,13 @@ _PAUSES_MS: Final = (0, 50, 100, 200, 400, 800)
 RETRY_FOR_MS: Final = 45_000
 """How long what is answered with a retriable error is asked again."""
 _RETRY_MS: Final = 20
+_CHANGES_NOTHING: Final = frozenset(
+    {
+        *("DescribeConfigs", "DescribeGroups", "DescribeLogDirs", "DescribeProducers"),
+        *("ListGroups", "ListOffsets", "OffsetFetch"),
+        "JoinGroup",  # a reader has its group no longer than its connection lives
+    }
+)
 _CLASSES: Final = {
     one.code: one
     for one in (
@@ -154,9 +161,10 @@ class DoorClient(OfOneProcess):
 
         Raises:
             InvalidArgument: this is closed.
-            NotServed: no process listens for this directory, or too many have joined the one that
-                does; nothing was asked.
-            OutcomeUnknown: the process has ended, or took too long, after it may have heard of it.
+            NotServed: no process listens for this directory, too many have joined the one that
+                does, or it did not answer a request that changes nothing.
+            OutcomeUnknown: the process has ended, or took too long, after it may have heard of one
+                that changes something.
             KafkaError: the answer as a whole is an error.
         """
         api = api_named(name)
@@ -189,10 +197,10 @@ class DoorClient(OfOneProcess):
                     if is_new or is_last:
                         raise _not_served(self._path, error) from error
                     continue
-                raise OutcomeUnknown(
-                    f"the process that holds {self._path} did not answer {name}: {error}; it may"
-                    " have been carried out"
-                ) from error
+                text = f"the process that holds {self._path} did not answer {name}: {error}"
+                if name in _CHANGES_NOTHING:
+                    raise NotServed(self._path, text) from error
+                raise OutcomeUnknown(f"{text}; it may have been carried out") from error
         raise AssertionError("the loop ends in one of its rounds")
 
     def check_open(self) -> None:

@@ -226,6 +226,21 @@ def test_an_answer_that_does_not_come_is_an_unknown_outcome(tmp_path: Path) -> N
         assert values(joined) == [b"a", b"b"]
 
 
+@pytest.mark.parametrize("request_name", ["ListOffsets", "JoinGroup"])
+def test_a_read_that_is_not_answered_has_changed_nothing(data: Path, request_name: str) -> None:
+    """So its error does not warn of a change: it can be tried again as it is."""
+    with KafkaBroker(data) as broker, tidelog.join(data) as joined:
+        joined.create_topic("t")
+        joined.append("t", b"a")
+        with joined.reader("t", group="g") as reader:
+            broker.drop(request_name)
+            with pytest.raises(NotServed) as raised:
+                list(reader.read())
+            assert f"did not answer {request_name}" in str(raised.value)
+            assert "carried out" not in str(raised.value)
+            assert [record.value for record in reader.read()] == [b"a"]
+
+
 class Interrupted:
     """A socket that sends the first bytes of a request; then comes an interrupt."""
 
