@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     _Done = Callable[[dict[str, Any], BaseException | None], None]
 
 
+FOLLOW: Final = -1
+"""The operation of IncrementalAlterConfigs, beside Kafka's, that drops a setting's birth value.
+
+Only programs that have joined this one ask for it.
+"""
+
+
 class Address(NamedTuple):
     """Where a broker is reached."""
 

@@ -11,6 +11,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
+from tidelog.broker.client_request import FOLLOW
 from tidelog.codec.compression import Codec
 from tidelog.codec.one_line import first_names
 from tidelog.codec.uuid_text import ZERO_ID
@@ -205,7 +206,11 @@ class JoinedLogs(JoinedReads):
         check_answer(self._door.ask("CreatePartitions", 3, topics=[more])["results"][0])
 
     def alter_topic(
-        self, name: str, settings: Mapping[str, SettingValue], unset: Collection[str] = ()
+        self,
+        name: str,
+        settings: Mapping[str, SettingValue],
+        unset: Collection[str] = (),
+        follow: Collection[str] = (),
     ) -> None:
         """Change a topic's settings, durably; errors as ``Logs``."""
         given = from_mapping(settings)
@@ -213,6 +218,7 @@ class JoinedLogs(JoinedReads):
             {"name": key, "value": value, "configOperation": _SET} for key, value in given.items()
         ]
         steps += [{"name": key, "value": None, "configOperation": _DELETE} for key in unset]
+        steps += [{"name": key, "value": None, "configOperation": FOLLOW} for key in follow]
         resource = {"resourceType": _TOPIC, "resourceName": name, "configs": steps}
         answer = self._door.ask("IncrementalAlterConfigs", 1, resources=[resource])
         check_answer(answer["responses"][0])

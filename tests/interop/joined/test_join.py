@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.machinery.brokers import served
 
 import tidelog
 from tidelog.embedded.doors import open_briefly
@@ -99,6 +100,19 @@ def test_topics_are_changed_as_by_the_holder(broker: Served, joined: JoinedLogs)
     joined.create_topic("t", exist_ok=True)
     joined.delete_topic("t")
     assert broker.logs.topics() == {}
+
+
+def test_a_birth_value_is_dropped_as_by_the_holder(data: Path) -> None:
+    """From then on what the holder is given counts; a client on the network cannot ask for it."""
+    with served(data, config={"log.retention.ms": "7000"}) as broker, tidelog.join(data) as joined:
+        joined.create_topic("t", config={"segment.ms": 5000})
+        assert "retention.ms" in (broker.logs.topic("t").birth or {})
+
+        joined.alter_topic("t", {"segment.bytes": 1 << 20}, ["segment.ms"], ["retention.ms"])
+        assert "retention.ms" not in (broker.logs.topic("t").birth or {})
+        assert broker.logs.topic("t").config == {"segment.bytes": str(1 << 20)}
+        with pytest.raises(InvalidConfig, match=r"retention\.ms: topic t has no birth value of it"):
+            joined.alter_topic("t", {}, follow=["retention.ms"])
 
 
 def test_a_topic_that_may_exist_is_checked_as_by_the_holder(data: Path) -> None:

@@ -18,6 +18,7 @@ from tests.machinery.broker_home import (
     with_broker,
 )
 
+from tidelog.broker.client_request import FOLLOW
 from tidelog.broker.dispatch import PendingOnThread
 from tidelog.broker.node import DEFAULT_NODE_ID
 from tidelog.error_codes import ErrorCode
@@ -108,6 +109,20 @@ def test_a_trial_changes_nothing() -> None:
         found = [one["topics"][0], two["results"][0], three["responses"][0]]
         assert {code(answer) for answer in found} == {ErrorCode.NONE}
         assert home.logs.topics() == {"t": before}
+
+    with_broker(test)
+
+
+def test_a_client_drops_no_birth_value() -> None:
+    """Only programs that have joined may ask for that, by an operation that Kafka lacks."""
+
+    async def test(home: BrokerHome) -> None:
+        before = home.logs.topic("t")
+        configs = [{"name": "retention.ms", "value": None, "configOperation": FOLLOW}]
+        resources = [{"resourceType": 2, "resourceName": "t", "configs": configs}]
+        answer = await home.ask("IncrementalAlterConfigs", 1, resources=resources)
+        assert code(answer["responses"][0]) is ErrorCode.INVALID_REQUEST
+        assert home.logs.topic("t") == before
 
     with_broker(test)
 

@@ -10,7 +10,7 @@ from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.broker.client_request import Refusal, at_once_or_not, refused
+from tidelog.broker.client_request import FOLLOW, Refusal, at_once_or_not, refused
 from tidelog.broker.topics.each_part import answer_each
 from tidelog.broker.topics.shown_settings import shown_broker_settings, shown_settings
 from tidelog.config.log_config import LogConfig
@@ -123,7 +123,8 @@ class ConfigAdmin:
     async def _each(
         self, request: Request, changes: Callable[[dict[str, Any]], tuple[dict[str, str], set[str]]]
     ) -> dict[str, Any]:
-        change = partial(self._change, changes, is_trial=request.values["validateOnly"])
+        is_trial, is_joined = request.values["validateOnly"], request.peer.held is not None
+        change = partial(self._change, changes, is_trial=is_trial, is_joined=is_joined)
         return {"responses": await answer_each(request.values["resources"], _head, change)}
 
     def _change(
@@ -132,6 +133,7 @@ class ConfigAdmin:
         given: dict[str, Any],
         *,
         is_trial: bool,
+        is_joined: bool,
     ) -> dict[str, Any]:
         if given["resourceType"] == _BROKER:
             self._check_broker(given)
@@ -140,12 +142,13 @@ class ConfigAdmin:
         if given["resourceType"] != _TOPIC:
             raise _unknown_kind(given)
         name = given["resourceName"]
+        given, follow = _without_follow(given) if is_joined else (given, set())
         settings, unset = changes(given)
         if is_trial:
             defaults = self._manager.config.log_defaults
             altered_config(self._manager.topic(name), settings, unset, defaults=defaults)
         else:
-            self._manager.alter_topic(name, settings, unset)
+            self._manager.alter_topic(name, settings, unset, follow)
         return {}
 
     def _replacement(self, given: dict[str, Any]) -> tuple[dict[str, str], set[str]]:
@@ -213,6 +216,14 @@ class _Parts:
             # The setting is kept with it: else another one could get its id.
             known = self._found[id(shown)] = shown, part
         return known[1]
+
+
+def _without_follow(given: dict[str, Any]) -> tuple[dict[str, Any], set[str]]:
+    """Return the changes that Kafka has, too, and the settings whose birth values are dropped."""
+    steps = given["configs"]
+    others = [one for one in steps if one.get("configOperation") != FOLLOW]
+    follow = {one["name"] for one in steps if one.get("configOperation") == FOLLOW}
+    return given | {"configs": others}, follow
 
 
 def _head(given: dict[str, Any]) -> dict[str, Any]:
