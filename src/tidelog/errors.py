@@ -316,6 +316,7 @@ class NonEmptyGroup(KafkaError):
     """A group has a reader, or clients, so its positions are not set from outside; none was."""
 
     code = ErrorCode.NON_EMPTY_GROUP
+    _remedy = "nothing was set; close what reads it first"
 
     def __init__(self, group: str, holders: tuple[str, ...] = ()) -> None:
         super().__init__(*((group, holders) if holders else (group,)))
@@ -323,7 +324,16 @@ class NonEmptyGroup(KafkaError):
 
     def _text(self) -> str:
         held = ", ".join(self.holders or ("members",))
-        return f"group {self.group!r} has {held}: nothing was set; close what reads it first"
+        return f"group {self.group!r} has {held}: {self._remedy}"
+
+
+class GroupInUse(NonEmptyGroup, InvalidArgument):
+    """Another reader of a group reads the same partitions, or clients are in it.
+
+    Nothing was changed. A standby waits and tries again: they leave when they are closed, or end.
+    """
+
+    _remedy = "wait until the group is free, or choose other partitions or another group"
 
 
 class InvalidTopic(KafkaError):

@@ -16,6 +16,7 @@ from tidelog.embedded.group_commits import directory_of_group
 from tidelog.env.waiting import ThreadBell
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import (
+    GroupInUse,
     InvalidArgument,
     KafkaError,
     NotServed,
@@ -77,17 +78,15 @@ class JoinedSource:
             return log.directory
 
     def join(self, member: Member) -> None:
-        """Have the group, or see that it is still had."""
+        """Have the group, or see that it is still had; raise GroupInUse."""
         try:
             # A process that has just started does not know its clients' groups yet.
             retried(self._machine, partial(self._ask_for, member), Refusal)
         except Refusal as error:
             if error.code is not ErrorCode.NON_EMPTY_GROUP:
                 raise
-            raise InvalidArgument(
-                f"group {member.group!r} has another reader of the same partitions, or members"
-                " among Kafka's clients: stop them, or give each reader partitions of its own"
-            ) from None
+            held = "another reader of the same partitions, or members among Kafka's clients"
+            raise GroupInUse(member.group, (held,)) from None
 
     def _ask_for(self, member: Member) -> None:
         mine = write_metadata(member.topics, member.partitions, os.getpid())

@@ -606,7 +606,8 @@ class Logs(OfOneProcess, DrawnLogs):
 
         Raises:
             UnknownTopicOrPartition: there is no such topic, or it lacks one of ``partitions``.
-            InvalidArgument: another reader of the group reads the same, or an argument is invalid.
+            GroupInUse: another reader of the group reads the same; try again once it is closed.
+            InvalidArgument: an argument is invalid.
         """
         source = self.group_source()
         return GroupReader(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from weakref import WeakKeyDictionary
 
 from tidelog.env.forks import OfOneProcess
-from tidelog.errors import IllegalGeneration, InvalidArgument, KafkaError, NonEmptyGroup
+from tidelog.errors import GroupInUse, IllegalGeneration, KafkaError, NonEmptyGroup
 from tidelog.manager.known_positions import KnownPositions
 from tidelog.readonly.group_positions import (
     OFFSETS_TOPIC,
@@ -284,20 +284,14 @@ class Groups(OfOneProcess):
     def join(self, member: Member, process: str = _THIS) -> None:
         """Add a reader, unless it has joined; ``process`` says which one it is in.
 
-        Raises InvalidArgument if another one of its group reads the same, or clients are in it.
+        Raises GroupInUse if another one of its group reads the same, or clients are in it.
         """
         with self._lock:
             if member.group in self._of_clients:
-                raise InvalidArgument(
-                    f"group {member.group!r} has members among the clients of this broker: stop"
-                    " them, or choose another group"
-                )
+                raise GroupInUse(member.group, ("members among the clients of this broker",))
             others = self._members.setdefault(member.group, WeakKeyDictionary())
             if any(other is not member and _overlap(member, other) for other in others):
-                raise InvalidArgument(
-                    f"group {member.group!r} has a reader of the same partitions: close it, or"
-                    " give each reader partitions of its own"
-                )
+                raise GroupInUse(member.group, ("a reader of the same partitions",))
             others[member] = process
 
     def leave(self, member: Member) -> None:

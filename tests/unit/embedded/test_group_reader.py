@@ -15,6 +15,7 @@ import tidelog
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import (
     DataLoss,
+    GroupInUse,
     InvalidArgument,
     InvalidRecord,
     OffsetOutOfRange,
@@ -359,7 +360,7 @@ def test_one_reader_at_a_time_reads_a_partition_for_a_group(tmp_path: Path) -> N
     with tidelog.open(tmp_path) as logs:
         filled(logs, "a")
         with logs.reader("t", group="g", partitions=[0]) as first:
-            with pytest.raises(InvalidArgument, match="group 'g' has a reader"):
+            with pytest.raises(GroupInUse, match="group 'g' has a reader"):
                 logs.reader("t", group="g")
             logs.reader("t", group="g", partitions=[1]).close()
             logs.reader("t", group="other").close()

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.broker.client_request import Refusal
 from tidelog.error_codes import ErrorCode
-from tidelog.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,16 +38,13 @@ def enter_reader(
 ) -> None:
     """Let a program have a group by a reader until its connection closes, or ``held`` is released.
 
-    Asked again by the same connection, nothing changes. Raises Refusal: NON_EMPTY_GROUP where
-    another reader reads the same, or clients have the group.
+    Asked again by the same connection, nothing changes. Raises GroupInUse where another reader
+    reads the same, or clients have the group, and Refusal.
     """
     if group in held:
         return
     reader = _read_metadata(group, metadata)
-    try:
-        groups.join(reader, reader.process)
-    except InvalidArgument as error:
-        raise Refusal(ErrorCode.NON_EMPTY_GROUP, str(error)) from error
+    groups.join(reader, reader.process)
     held[group] = partial(groups.leave, reader)
 
 
