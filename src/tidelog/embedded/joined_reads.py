@@ -10,8 +10,11 @@ from tidelog.codec.one_line import open_or_closed
 from tidelog.embedded.busy_directory import BusyDirectory
 from tidelog.embedded.door_client import DoorClient, check_answer, retried
 from tidelog.embedded.read_only_logs import ReadOnlyLogs
+from tidelog.embedded.topic_reads import check_partition
 from tidelog.errors import KafkaStorageError, OffsetOutOfRange, UnknownTopicOrPartition
+from tidelog.readonly.read_only_log import Offsets
 from tidelog.records.isolation import Isolation
+from tidelog.segment.filenames import check_topic_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -88,6 +91,11 @@ class JoinedReads(ReadOnlyLogs):
                 raise OffsetOutOfRange(start, first, log_end).of_log(str(key))
             yield log, start, max(start, log_end if told_end is None else min(told_end, log_end))
 
+    def _offsets_of(self, key: TopicPartition) -> Offsets:
+        stable = self.end_of(key, Isolation.READ_COMMITTED)
+        with self._seen(key, None, Isolation.READ_UNCOMMITTED) as (log, start, end):
+            return Offsets(start, end, max(start, min(stable, end)), log.log_end_offset)
+
     def _end_of(self, isolation: Isolation | str) -> Callable[[TopicPartition], int] | None:
         level = Isolation.of(isolation)
         return None if level is Isolation.LOG_END else partial(self.end_of, isolation=level)
@@ -103,8 +111,11 @@ class JoinedReads(ReadOnlyLogs):
     def _offset(self, key: TopicPartition, target: int, *, is_committed: bool = False) -> int:
         """Return an offset; wait until a partition that is being created is in service.
 
-        Raises UnknownTopicOrPartition; KafkaStorageError at once where a disk has failed.
+        Raises InvalidArgument, UnknownTopicOrPartition; KafkaStorageError at once where a disk has
+        failed.
         """
+        check_topic_type(key.topic)
+        check_partition(key.partition)
         asked = partial(self._offset_now, key, target, is_committed=is_committed)
         try:
             return asked()

@@ -108,7 +108,10 @@ class ReadOnlyLogs(DrawnLogs):
         """
         if partition is None:
             return {number: self.offsets(topic, number) for number in self._numbers(topic)}
-        with self.open(topic, partition) as log:
+        return self._offsets_of(TopicPartition(topic, partition))
+
+    def _offsets_of(self, key: TopicPartition) -> Offsets:
+        with self.open(*key) as log:
             return log.offsets()
 
     def offset_at(self, topic: str, partition: int, timestamp: Moment) -> TimestampedOffset | None:
@@ -117,8 +120,9 @@ class ReadOnlyLogs(DrawnLogs):
         ``timestamp`` is as for ``Logs.offset_at``. Raises CorruptMessage.
         """
         target = point_in_log(timestamp, self._clock)
-        with self.open(topic, partition) as log:
-            return log.offset_at(target)
+        key = TopicPartition(topic, partition)
+        with self._seen(key, None, Isolation.READ_UNCOMMITTED) as (log, _, end):
+            return log.offset_at(target, end)
 
     def count_records(
         self,
@@ -134,8 +138,10 @@ class ReadOnlyLogs(DrawnLogs):
         """
         counts = []
         for number in self._chosen(topic, partition, start_offset, end_offset):
-            with self.open(topic, number) as log:
-                counts.append(log.count_records(start_offset, end_offset))
+            key = TopicPartition(topic, number)
+            with self._seen(key, None, Isolation.READ_UNCOMMITTED) as (log, _, seen):
+                end = seen if end_offset is None else end_offset
+                counts.append(log.count_records(start_offset, end))
         return total_count(counts)
 
     def read(

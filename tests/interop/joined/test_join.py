@@ -102,6 +102,19 @@ def test_topics_are_changed_as_by_the_holder(broker: Served, joined: JoinedLogs)
     assert broker.logs.topics() == {}
 
 
+def test_what_was_acknowledged_is_seen_by_every_look(broker: Served, joined: JoinedLogs) -> None:
+    """Though the file of high watermarks is seconds older."""
+    joined.create_topic("t")
+    joined.append("t", b"a", timestamp=1000)
+    broker.logs.flush()
+    joined.append("t", b"b", timestamp=2000)
+
+    assert values(joined) == [b"a", b"b"]
+    assert joined.offsets("t", 0) == broker.logs.offsets("t", 0)
+    assert joined.count_records("t") == broker.logs.count_records("t")
+    assert joined.offset_at("t", 0, 1500) == broker.logs.offset_at("t", 0, 1500)
+
+
 def test_a_birth_value_is_dropped_as_by_the_holder(data: Path) -> None:
     """From then on what the holder is given counts; a client on the network cannot ask for it."""
     with served(data, config={"log.retention.ms": "7000"}) as broker, tidelog.join(data) as joined:
@@ -173,6 +186,8 @@ def test_errors_are_those_of_the_holder(joined: JoinedLogs) -> None:
         (lambda: joined.append("t", "text"), InvalidArgument),  # type: ignore[arg-type]  # the fault
         (lambda: joined.delete_records("compacted", 0, 0), PolicyViolation),
         (lambda: joined.delete_records("t", 0, -1), InvalidArgument),
+        (lambda: joined.offsets(7, 0), InvalidArgument),  # type: ignore[call-overload]  # the fault
+        (lambda: joined.offset_at("t", "0", 0), InvalidArgument),  # type: ignore[arg-type]  # the fault
     ):
         with pytest.raises(error):
             wrong()
