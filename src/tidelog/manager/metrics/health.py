@@ -54,3 +54,12 @@ def offline_directories(text: str) -> list[OfflineDirectory]:
         for name, tags, value in parse_prometheus(text)
         if name == _OFFLINE_SINCE and value
     ]
+
+
+def directories_in_use(text: str) -> list[str]:
+    """Return the paths of the directories that are not offline, from metrics as above."""
+    return [
+        tags.get("log_directory", "")
+        for name, tags, value in parse_prometheus(text)
+        if name == _OFFLINE_SINCE and not value
+    ]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.cli.options import DIRECTORY, DRY_RUN, JSON, Command, argument
+from tidelog.cli.options import DRY_RUN, JSON, WHOLE_DIRECTORIES, Command, argument
 from tidelog.cli.terminal import print_counts, print_row
 from tidelog.explain.printable_text import counted, format_bytes
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 COMMAND: Final = Command(
     "delete",
     "delete topics with all their records",
-    (*DIRECTORY, argument("topics", metavar="TOPIC", nargs="+"), DRY_RUN, JSON),
+    (*WHOLE_DIRECTORIES, argument("topics", metavar="TOPIC", nargs="+"), DRY_RUN, JSON),
 )
 
 
@@ -26,10 +25,14 @@ def run(args: Namespace) -> int:
     """Delete the topics with all their records, or with ``--dry-run`` print their sizes only."""
     from tidelog.cli.operations import files_of
     from tidelog.cli.progress import ShownWork
+    from tidelog.cli.serving.service_directories import with_others_in_use
     from tidelog.cli.serving.service_requests import perform
     from tidelog.embedded.doors import open_to_change
+    from tidelog.env.paths import absolute_path
 
-    path = os.path.abspath(args.directory)
+    paths = list(dict.fromkeys(absolute_path(one) for one in args.directories))
+    if args.dry_run:  # a service deletes from all of its directories, whichever is named
+        paths = with_others_in_use(paths)
     fs = files_of(args)
     verb = "would be deleted" if args.dry_run else "deleted"
 
@@ -37,9 +40,9 @@ def run(args: Namespace) -> int:
         size = f"{counted(topic['partitions'], 'partition')}, {format_bytes(topic['sizeBytes'])}"
         print_row(args, topic, f"{topic['topic']}: {size} {verb}")
 
-    opened = partial(open_to_change, path, fs=fs, watcher=ShownWork())
+    opened = partial(open_to_change, *paths, fs=fs, watcher=ShownWork())
     arguments = {"topics": args.topics}
-    topics = perform(args.command, path, arguments, opened, show=show, is_plan=args.dry_run)
+    topics = perform(args.command, paths[0], arguments, opened, show=show, is_plan=args.dry_run)
     freed = sum(topic["sizeBytes"] for topic in topics)
     print_counts(args, topics=len(topics), freedBytes=freed)
     return 0

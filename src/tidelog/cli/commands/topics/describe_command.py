@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.options import JSON, LOGS, SERVER_PROPERTIES, Command, argument
-from tidelog.cli.serving.offline_directories import offline_directories, report_offline
+from tidelog.cli.serving.service_directories import offline_directories, report_offline
 from tidelog.cli.terminal import print_message, screen_width, table
 from tidelog.codec.shown_rows import as_json, list_as_json
 from tidelog.errors import InvalidArgument
@@ -89,7 +89,7 @@ def run(args: Namespace) -> int:
 
     code = chosen.show_each(args, chosen.look(args.command, facts_of), show)
     chosen.report_pending(args.command)
-    report_offline(args.command, offline_directories(chosen.directory))
+    report_offline(args.command, offline_directories(chosen.directory.paths))
     chosen.report_missing(args.command)
     return code
 
@@ -103,7 +103,7 @@ def _print_directories(args: Namespace) -> int:
     from tidelog.explain.describe_directory import describe_directory
 
     chosen = chosen_by(args)
-    offline = offline_directories(chosen.directory)
+    offline = offline_directories(chosen.directory.paths)
     report_offline(args.command, offline)
     has_failed = False
     for part in chosen.directory.parts:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from errno import EIO
 from typing import TYPE_CHECKING
 
+import tidelog
+from tidelog.manager.metrics.metrics_file import MetricsFiles
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.unit.cli.conftest import Cli
 
 
@@ -52,6 +58,45 @@ def test_a_dry_run_prints_what_would_be_deleted_and_keeps_it(cli: Cli) -> None:
 
     assert printed[:2] == (0, "t: 2 partitions, 69 bytes would be deleted\n")
     assert cli.values() == ["a"]
+
+
+def test_a_dry_run_beside_a_service_finds_all_its_directories(cli: Cli) -> None:
+    """As the service does that deletes the topic; one directory is named for either."""
+    second = spread_topic(cli)
+    with tidelog.open(cli.data, second) as logs:
+        files = MetricsFiles(logs.manager)
+        files.start()
+        planned = cli.on("delete", "t", "--dry-run")
+        logs.manager.take_dir_offline(str(second), OSError(EIO, "broken"))
+        files.write()
+        offline = cli.on("delete", "t", "--dry-run").code, cli.on("delete", "t").code
+        files.stop()
+
+    assert planned == (0, "t: 2 partitions, 69 bytes would be deleted\n", "")
+    assert offline == (2, 3)
+
+
+def test_a_topic_in_two_directories_is_deleted_without_a_service(cli: Cli) -> None:
+    """Once both are named, which the error for one of them says."""
+    second = spread_topic(cli)
+
+    lacking = cli.on("delete", "t")
+    planned = cli.on("delete", "t", "--dry-run", "-d", second)
+    deleted = cli.on("delete", "t", "-d", second)
+
+    assert lacking.code == 2
+    assert "open all of them to delete t" in lacking.err
+    assert planned == (0, "t: 2 partitions, 69 bytes would be deleted\n", "")
+    assert deleted == (0, "t: 2 partitions, 69 bytes deleted\n", "")
+
+
+def spread_topic(cli: Cli) -> Path:
+    """Make a topic with a partition in each of two directories; return the second."""
+    second = cli.data.with_name("second")
+    assert cli.on("create", "t", "-p", "2").code == 0
+    cli.append("a")
+    assert cli.on("move", "t", "-p", "1", "--to", second).code == 0
+    return second
 
 
 def test_a_topic_that_is_named_twice_is_deleted_once(cli: Cli) -> None:
