@@ -178,17 +178,31 @@ def print_shrunk(args: Namespace, verb: str, log: Mapping[str, Any]) -> None:
 
 
 def print_shrunk_total(
-    args: Namespace, logs: Sequence[Mapping[str, Any]], verb: str, **others: int
+    args: Namespace,
+    logs: Sequence[Mapping[str, Any]],
+    verb: str,
+    *,
+    hidden: int | None = None,
+    **others: int,
 ) -> None:
-    """Print what was or would be deleted in all; arguments as of ``print_shrunk``."""
+    """Print what was or would be deleted in all; arguments as of ``print_shrunk``.
+
+    ``hidden``: of a deletion of records, how many offsets readers no longer see.
+    """
     deleted = [segment for log in logs for segment in log["deleted"]]
     freed_bytes = sum(log["freedBytes"] for log in logs)
     offsets = sum(segment["endOffset"] - segment["baseOffset"] for segment in deleted)
-    what = f"{counted(len(deleted), 'segment')} of {counted(len(logs), 'partition')}"
+    segments, freed = counted(len(deleted), "segment"), format_bytes(freed_bytes)
+    partitions = counted(len(logs), "partition")
     # Compaction, markers and transactions leave offsets without a record.
+    records = f"at most {counted(offsets if hidden is None else hidden, 'record')}"
+    text = f"{segments} of {partitions}, {freed}, {records}"
+    if hidden is not None:
+        text = f"{records} of {partitions}: on the disk {segments}, {freed}"
+        others["hiddenOffsets"] = hidden
     print_total(
         args,
-        f"{verb} {what}, {format_bytes(freed_bytes)}, at most {counted(offsets, 'record')}",
+        f"{verb} {text}",
         partitions=len(logs),
         deletedSegments=len(deleted),
         deletedOffsets=offsets,

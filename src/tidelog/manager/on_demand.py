@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, TypeAlias
 
 from tidelog.archive.claim_file import (
@@ -243,6 +243,7 @@ class OnDemand(OfOneProcess, ManagerPart):
         """
         partition = self._partition_of(*key)
         log = partition.log
+        shrunk = partial(_shrunk, key, started_at=log.log_start_offset)
         log.delete_records(before, self._config_of(key, log, terms))
         if log.archived is not None and log.topic_id is not None:
             # A line says where the log begins on the disk only; readers beside it look here.
@@ -254,15 +255,15 @@ class OnDemand(OfOneProcess, ManagerPart):
                 log = partition.log  # not reopened here: who may do that may wait for this to end
                 deleted = log.delete_segments_below_start()
                 start = start_segment(log.retention_facts(), log.log_start_offset)
-                return replace(_shrunk(key, log, deleted), start_segment=start)
+                return replace(shrunk(log, deleted), start_segment=start)
         except CleaningAborted:  # the next pass of retention frees the space
-            return _shrunk(key, log, ())
+            return shrunk(log, ())
         except KafkaStorageError as error:
             if log.is_offline:
                 raise
             # The records are deleted. The space is freed as above: a full disk may lack the room.
             _log.warning("deletion-put-off directory=%s reason=%s", log.directory, error)
-            return _shrunk(key, log, ())
+            return shrunk(log, ())
 
     def keep_deleted(self, keys: Iterable[TopicPartition]) -> None:
         """Let no crash bring back what ``delete_records`` deleted: checkpoint where logs start.
@@ -406,9 +407,12 @@ def _shrunk(
     deleted: Iterable[DeletedSegment],
     kept: Iterable[SegmentOutlook] = (),
     late: LateSegment | None = None,
+    *,
+    started_at: int | None = None,
 ) -> ShrunkLog:
     offsets = log.log_start_offset, log.log_end_offset
-    return ShrunkLog(*key, *offsets, log.size_bytes, tuple(deleted), tuple(kept), late)
+    shrunk = ShrunkLog(*key, *offsets, log.size_bytes, tuple(deleted), tuple(kept), late)
+    return replace(shrunk, log_start_offset_before=started_at)
 
 
 def _ignore(_: CompactionProgress) -> None:

@@ -470,7 +470,13 @@ _OUTPUTS: Final = {
         _CLEANER,
         text="A line a partition that is compacted; what a cleaning would find is null.",
     ),
-    "delete-records": _output(SHRUNK_LOG, counts(**_SHRUNK_COUNTS)),
+    "delete-records": _output(
+        SHRUNK_LOG,
+        counts(
+            **_SHRUNK_COUNTS,
+            hiddenOffsets="Offsets that readers no longer see: as many records at most.",
+        ),
+    ),
     "mirror": _output(*_MIRRORED),
     "spark mirror": _output(*_MIRRORED),
     "to-kafka": _output(

@@ -123,6 +123,7 @@ def _plan_deletion(log: SnapshotLog, *, before: int, pinned_from: int | None) ->
     return ShrunkLog(
         *(log.topic, log.partition, *offsets, _size_bytes(kept), tuple(deleted)),
         start_segment=start_segment(kept, start),
+        log_start_offset_before=log.log_start_offset,
     )
 
 

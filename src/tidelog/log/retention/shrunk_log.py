@@ -34,6 +34,9 @@ class ShrunkLog(Told):
         StartSegment | None,
         "Of a deletion of records, the segment in which the log starts afterwards; null: none.",
     ] = None
+    log_start_offset_before: Annotated[
+        int | None, "Of a deletion of records, where the log started before; null: no deletion."
+    ] = None
 
     def _told(self) -> str:
         return (

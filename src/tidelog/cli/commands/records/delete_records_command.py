@@ -22,6 +22,7 @@ from tidelog.errors import InvalidArgument, OffsetOutOfRange
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Mapping
 
     from tidelog.cli.partition_choice import ChosenPartitions, Place
 
@@ -61,8 +62,16 @@ def run(args: Namespace) -> int:
     has_loss = chosen.report_missing(args.command)
     logs = _print_plan(args, chosen) if args.dry_run else _deleted(args, chosen.places)
     verb = "would delete" if args.dry_run else "deleted"
-    print_shrunk_total(args, logs, verb, missing=len(chosen.missing))
+    hidden = sum(map(_hidden_offsets, logs))
+    print_shrunk_total(args, logs, verb, hidden=hidden, missing=len(chosen.missing))
     return int(has_loss)
+
+
+def _hidden_offsets(log: Mapping[str, Any]) -> int:
+    """Return how many offsets of a log readers no longer see."""
+    start: int = log["logStartOffset"]
+    before: int = log.get("logStartOffsetBefore", start)  # a service of an older version: not known
+    return start - before
 
 
 def _deleted(args: Namespace, places: list[Place]) -> list[dict[str, Any]]:

@@ -92,8 +92,8 @@ def test_records_that_are_deleted_and_still_on_the_disk_are_named(cli: Cli) -> N
     cli.append("a", "b", "c")
     words = ("delete-records", "t", "-p", 0, "--before")
 
-    plan = cli.on(*words, 2, "--json", "--dry-run").rows
     text = cli.on(*words, 1).out
+    plan = cli.on(*words, 2, "--json", "--dry-run").rows
     done = cli.on(*words, 2, "--json").rows
 
     assert plan == done
@@ -101,6 +101,25 @@ def test_records_that_are_deleted_and_still_on_the_disk_are_named(cli: Cli) -> N
     assert (start["baseOffset"], start["endOffset"]) == (0, 3)
     assert "stay in the file of the segment [0, 3):\n  it is deleted as a whole" in text
     assert b"a" in cli.log_file().read_bytes()
+
+
+def test_the_total_counts_the_offsets_that_readers_no_longer_see(rolled: Cli) -> None:
+    """Also where no file is freed, and not again those of an earlier deletion."""
+    rolled.on("create", "one", *NEVER)
+    rolled.append("a", "b", "c", topic="one")
+    words = ("delete-records", "one", "-p", "all", "--before")
+
+    planned = rolled.on(*words, 2, "--dry-run").out.splitlines()[-1]
+    done = rolled.on(*words, 2).out.splitlines()[-1]
+    again = rolled.on(*words, 3, "--json")
+    freed = rolled.on("delete-records", "t", "-p", "all", "--before", 2).out.splitlines()[-1]
+
+    amounts = "at most 2 records of 1 partition: on the disk"
+    assert planned == f"total: would delete {amounts} 0 segments, 0 bytes"
+    assert done == f"total: deleted {amounts} 0 segments, 0 bytes"
+    assert freed == f"total: deleted {amounts} 2 segments, 138 bytes"
+    assert (again.rows[0]["logStartOffsetBefore"], again.rows[0]["logStartOffset"]) == (2, 3)
+    assert (again.counts["hiddenOffsets"], again.counts["deletedOffsets"]) == (1, 0)
 
 
 def test_the_active_segment_stays_though_all_its_records_are_deleted(rolled: Cli) -> None:
