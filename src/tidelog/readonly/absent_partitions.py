@@ -27,7 +27,7 @@ BY_ARGUMENT: Final = "pass allow_partial=True"
 BY_FLAG: Final = "add --allow-partial"
 BY_OPTION: Final = "set allowPartialTopics=true"
 BY_NOTHING: Final = ""
-"""What the caller does to read topics in part, for each way to read."""
+"""What the caller does to have topics in part, for each way to read, or to change them."""
 _MAX_LOOKED_AT: Final = 1000
 """Directories beside those given that are asked for their id, to name them in a message."""
 
@@ -42,7 +42,7 @@ def partitions_elsewhere(
 ) -> PartitionsElsewhere:
     """Return the error about partitions that are in none of the directories ``paths``.
 
-    ``accept`` says how to read topics in part, if it says anything. ``log_dirs``: the broker's
+    ``accept`` says how to have topics in part, if it says anything. ``log_dirs``: the broker's
     setting, which may name the directories where they are; they are looked for beside those given,
     too.
     """
@@ -52,7 +52,7 @@ def partitions_elsewhere(
     for each in absent:
         by_place.setdefault(_place(each, known), []).append(each)
     facts = "; ".join(_fact(place, found) for place, found in by_place.items())
-    choice = f"; or, to read them in part, {accept}" if accept else ""
+    choice = f"; or, for a part of them only, {accept}" if accept else ""
     return PartitionsElsewhere(
         f"not all partitions are in {', '.join(paths)}: {facts}. Name all data directories of these"
         f" topics{choice}",

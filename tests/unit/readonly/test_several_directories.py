@@ -114,7 +114,7 @@ def test_partitions_that_the_catalogue_places_elsewhere_are_an_error() -> None:
     assert error.directories == (B, C)
     assert str(error) == (
         "not all partitions are in /disks/a: t-1 to t-2 are in /disks/b; t-3 is in /disks/c. Name"
-        " all data directories of these topics; or, to read them in part, add --allow-partial"
+        " all data directories of these topics; or, for a part of them only, add --allow-partial"
     )
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
     assert refusal(directory, {"v": None}).partitions == (("v", 0, 0),)
