@@ -13,7 +13,12 @@ from tidelog.datadir.partition_directories import is_partition_directory
 from tidelog.env.files import is_gone
 from tidelog.env.paths import absolute_path, absolute_place
 from tidelog.env.system_files import SYSTEM_FILES
-from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
+from tidelog.errors import (
+    InvalidArgument,
+    KafkaStorageError,
+    PartitionsElsewhere,
+    UnknownTopicOrPartition,
+)
 from tidelog.readonly.absent_partitions import BY_FLAG
 from tidelog.readonly.read_again import MAY_PASS, read_again
 from tidelog.readonly.read_files import reading
@@ -266,22 +271,29 @@ def chosen_by(
 ) -> ChosenPartitions:
     """Return the partitions that a command line names; see ``choose_partitions``.
 
-    ``topics``: by default the ones that the command line names.
+    ``topics``: by default the ones that the command line names. Where partitions are elsewhere, it
+    prints which directories a service has taken offline.
     """
     properties = None
     if getattr(args, "server_properties", None) is not None:
         from tidelog.cli.server_properties import broker_properties  # few command lines name one
 
         properties = broker_properties(args)
-    return choose_partitions(
-        *(SYSTEM_FILES, args.directories, args.topics if topics is None else topics),
-        getattr(args, "partition", None),
-        server_properties=properties,
-        may_be_empty=may_be_empty,
-        allow_partial=args.allow_partial,
-        takes_copies=takes_copies,
-        only_named=only_named,
-    )
+    try:
+        return choose_partitions(
+            *(SYSTEM_FILES, args.directories, args.topics if topics is None else topics),
+            getattr(args, "partition", None),
+            server_properties=properties,
+            may_be_empty=may_be_empty,
+            allow_partial=args.allow_partial,
+            takes_copies=takes_copies,
+            only_named=only_named,
+        )
+    except PartitionsElsewhere:  # on a disk that failed, which has no directory.id to be found by
+        from tidelog.cli.serving.service_directories import offline_directories, report_offline
+
+        report_offline(args.command, offline_directories(args.directories))
+        raise
 
 
 def chosen_to_change(

@@ -102,7 +102,7 @@ def _print_directories(args: Namespace) -> int:
     from tidelog.cli.partition_choice import Named, chosen_by
     from tidelog.explain.describe_directory import describe_directory
 
-    chosen = chosen_by(args)
+    chosen = chosen_by(args, only_named=True)
     offline = offline_directories(chosen.directory.paths)
     report_offline(args.command, offline)
     has_failed = False

@@ -86,6 +86,31 @@ def test_a_damaged_metrics_file_is_a_typed_error(cli: Cli, content: bytes) -> No
     assert "tidelog.metrics.prom cannot be read" in outcome.err
 
 
+def test_a_topic_on_an_offline_disk_does_not_hide_which_disk_it_is(cli: Cli) -> None:
+    """Directories are described all the same; what reads topics names the disk with its error."""
+    broken = cli.data.with_name("broken")
+    assert cli.on("create", "t", "-p", "2").code == 0
+    assert cli.on("move", "t", "-p", "1", "--to", broken).code == 0
+    with tidelog.open(cli.data, broken) as logs:
+        files = MetricsFiles(logs.manager)
+        files.start()
+        logs.manager.take_dir_offline(str(broken), OSError(EIO, "broken"))
+        files.write()
+        described = cli.on("describe", "--log-dirs")
+        named = cli.on("describe", "--log-dirs", "t")
+        others = [cli.on(*words) for words in (("describe",), ("list",), ("plan", "retention"))]
+        files.stop()
+    offline = f"{broken} has been offline since "
+
+    assert (described.code, named.code) == (0, 2)
+    assert "t-0: 0 bytes" in described.out
+    assert offline in described.err
+    assert [one.code for one in others] == [2, 2, 2]
+    for one in (named, *others):
+        assert offline in one.err
+        assert "not all partitions are in" in one.err
+
+
 @pytest.mark.parametrize("command", ["metrics", "describe", "describe --log-dirs"])
 def test_an_offline_directory_is_shown_with_its_time_and_reason(
     cli: Cli, command: str, validated: Validated
