@@ -95,7 +95,7 @@ def test_a_service_counts_it() -> None:
     before = degraded_reasons(manager.metrics())
     manager.recover_log("t", 0)
 
-    assert before == ["1 partitions take no appends: recover the damaged logs"]
+    assert before == ["damaged partitions that take no appends until recovered: 1"]
     assert degraded_reasons(manager.metrics()) == []
 
 

@@ -44,7 +44,7 @@ def test_a_bad_batch_is_skipped() -> None:
     ]
     first = skipped[0]
     assert (first.position, first.end) == (len(BATCHES[0]), len(BATCHES[0]) + len(BATCHES[1]))
-    assert "offsets 1 to 1: the CRC of a batch is wrong" in str(first)
+    assert "offset 1: the CRC of a batch is wrong" in str(first)
 
 
 def test_neighbours_are_one_range() -> None:

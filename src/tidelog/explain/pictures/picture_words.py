@@ -8,6 +8,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from tidelog.codec.offset_text import offsets_text
 from tidelog.env.moments import utc_text
 from tidelog.explain.pictures.log_picture import OTHERS
 from tidelog.explain.printable_text import counted, format_bytes, printable
@@ -29,11 +30,6 @@ _NAMED_TRANSACTIONS: Final = 3
 """Open transactions that are named one by one."""
 _NAMED_EPOCHS: Final = 6
 """Leader epochs that a sentence names."""
-
-
-def offsets_text(start: int, end: int) -> str:
-    """Return offsets ``[start, end)`` as ``offset 3`` or ``offsets 3 to 9``."""
-    return f"offsets {start:,} to {end - 1:,}" if end > start + 1 else f"offset {start:,}"
 
 
 def time_text(ms: int) -> str:

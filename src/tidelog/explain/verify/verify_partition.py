@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.codec.checkpoint_file import LEADER_EPOCH_FILE, read_leader_epochs
+from tidelog.codec.offset_text import offsets_text
 from tidelog.datadir.metadata_files import CLEAN_SHUTDOWN_FILE
 from tidelog.datadir.offset_checkpoints import CHECKPOINT_FILES
 from tidelog.env.files import is_gone
@@ -363,7 +364,7 @@ class LogVerifier:
             return
         if self._is_damaged or self._is_compacted:
             return
-        what = f"offsets {self._next_offset} to {segment.base_offset - 1} are in no segment"
+        what = f"no segment holds {offsets_text(self._next_offset, segment.base_offset)}"
         remedy = f"find the missing segment, or copy the partition from a replica; {_COMPACT_HINT}"
         yield damage(segment.path, 0, what, remedy)
 

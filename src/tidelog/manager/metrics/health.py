@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 _PROBLEMS: Final = {
     "LogDirectoryOfflineSinceMs": "{logDirectory} has been offline since {time}: {reason}",
     "LogDirectoryFull": "the disk of {logDirectory} is full: appends are rejected",
-    "PartitionsWithLossCount": "{value:,} partitions lost records that readers have seen",
-    "PartitionsNotLoadedCount": "{value:,} partitions could not be loaded and are not served",
-    "PartitionsElsewhereCount": "{value:,} partitions are not served: their data directory, with"
-    " directory.id {directoryId}, is not in use (is its disk mounted?)",
-    "PartitionsDamagedCount": "{value:,} partitions take no appends: recover the damaged logs",
-    "uncleanable-partitions-count": "{value:,} partitions of {logDirectory} cannot be cleaned",
-    "DeadThreadCount": "{value:,} threads of the log cleaner have ended",
+    "PartitionsWithLossCount": "partitions that lost records which readers had seen: {value:,}",
+    "PartitionsNotLoadedCount": "partitions that could not be loaded: {value:,}",
+    "PartitionsElsewhereCount": "partitions not served, as their data directory, with directory.id"
+    " {directoryId}, is not in use (is its disk mounted?): {value:,}",
+    "PartitionsDamagedCount": "damaged partitions that take no appends until recovered: {value:,}",
+    "uncleanable-partitions-count": "uncleanable partitions of {logDirectory}: {value:,}",
+    "DeadThreadCount": "threads of the log cleaner that have ended: {value:,}",
 }
 """Gauges that are 0 in health, and what another value means."""
 _OFFLINE_SINCE: Final = "tidelog_log_manager_log_directory_offline_since_ms"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from tidelog.codec.offset_text import offsets_text
+
 
 class DamagedRange(NamedTuple):
     """Bytes ``[position, end)`` of a file that hold no valid batch, and the offsets lost with them.
@@ -22,7 +24,7 @@ class DamagedRange(NamedTuple):
     def __str__(self) -> str:
         offsets = "no offsets"
         if self.start_offset < self.end_offset:
-            offsets = f"offsets {self.start_offset:,} to {self.end_offset - 1:,}"
+            offsets = offsets_text(self.start_offset, self.end_offset)
         size = self.end - self.position
         return (
             f"{size:,} bytes from byte {self.position:,} of {self.path}, {offsets}: {self.reason}"

@@ -10,6 +10,7 @@ from contextlib import suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
+from tidelog.codec.offset_text import offsets_text
 from tidelog.errors import CorruptMessage
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ class Hole(NamedTuple):
     ] = False
 
     def __str__(self) -> str:
-        first, last = self.start_offset, self.end_offset - 1
-        text = f"no segment holds offsets {first:,} to {last:,}: a file seems to be lost"
+        offsets = offsets_text(self.start_offset, self.end_offset)
+        text = f"no segment holds {offsets}: a file seems to be lost"
         return f"{text}, unless the topic is compacted" if self.may_be_compacted else text
 
 

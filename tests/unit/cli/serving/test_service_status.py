@@ -99,11 +99,11 @@ def test_a_full_disk_degrades_a_service_with_its_reason() -> None:
         ),
         (
             Metric("tidelog", "LogManager", "PartitionsWithLossCount", (), 2),
-            "2 partitions lost records that readers have seen",
+            "partitions that lost records which readers had seen: 2",
         ),
         (
             Metric("tidelog", "LogManager", "PartitionsNotLoadedCount", (), 2),
-            "2 partitions could not be loaded and are not served",
+            "partitions that could not be loaded: 2",
         ),
         (
             Metric(
@@ -112,17 +112,17 @@ def test_a_full_disk_degrades_a_service_with_its_reason() -> None:
                 2,
             ),
             (
-                "2 partitions are not served: their data directory, with directory.id"
-                " kbEn7rGTQ62JPjy8CLSRFA, is not in use (is its disk mounted?)"
+                "partitions not served, as their data directory, with directory.id"
+                " kbEn7rGTQ62JPjy8CLSRFA, is not in use (is its disk mounted?): 2"
             ),
         ),
         (
             Metric("kafka.log", "LogCleanerManager", "uncleanable-partitions-count", ON_DATA, 3),
-            "3 partitions of /data cannot be cleaned",
+            "uncleanable partitions of /data: 3",
         ),
         (
             Metric("kafka.log", "LogCleaner", "DeadThreadCount", (), 1),
-            "1 threads of the log cleaner have ended",
+            "threads of the log cleaner that have ended: 1",
         ),
     ],
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.options import ENCODING, JSON, LOGS, USUAL_ENCODING, Command, argument
 from tidelog.cli.terminal import print_counts, print_message, print_row
+from tidelog.codec.offset_text import offsets_text
 from tidelog.codec.shown_rows import as_json
 from tidelog.errors import CorruptMessage, InvalidArgument
 from tidelog.exit_codes import ExitCode
@@ -96,8 +97,9 @@ def _print_summary(cut: CutFile, args: Namespace, fs: FileSystem) -> None:
 
 def _as_text(cut: CutFile, content: ReadableContent) -> str:
     found = f"{counted(content.records, 'readable record')} in {cut.size_bytes:,} bytes"
-    if content.first_offset is not None:
-        found += f", offsets {content.first_offset:,} to {content.last_offset:,}"
+    first, last = content.first_offset, content.last_offset
+    if first is not None and last is not None:
+        found += f", {offsets_text(first, last + 1)}"
     if content.unreadable_bytes:
         found += f"; {content.unreadable_bytes:,} bytes are unreadable"
     name = f"{cut.topic or cut.name.topic}-{cut.partition}"

@@ -18,6 +18,7 @@ from tidelog.cli.options import (
     dry_run_option,
 )
 from tidelog.cli.terminal import print_message, print_row, print_total
+from tidelog.codec.offset_text import offsets_text
 from tidelog.codec.shown_rows import as_json, list_as_json
 from tidelog.errors import DirectoryLocked, RequestFailed, RequestNotTaken, TidelogError
 from tidelog.exit_codes import ExitCode
@@ -280,7 +281,7 @@ def _lines(
     if log.lost_offsets is not None:
         yield _lost_offsets(log, *log.lost_offsets, would)
     for start, end in log.holes:
-        yield f"  no segment holds offsets {start:,} to {end - 1:,}: a file seems to be lost"
+        yield f"  no segment holds {offsets_text(start, end)}: a file seems to be lost"
     for loss in log.losses:
         what = "segment removed" if loss.is_segment else f"cut at byte {loss.position:,}"
         kept = f"; {would}kept in {os.path.basename(loss.kept_in)}" if loss.kept_in else ""
@@ -301,7 +302,8 @@ def _lines(
 
 def _lost_offsets(log: RecoveredLog, first: int, last: int, would: str) -> str:
     seen = log.last_seen_offset
-    text = f"  offsets {first:,} to {last:,} {would}lost: {log.lost_records:,} readable records"
+    lost = counted(log.lost_records, "readable record")
+    text = f"  {offsets_text(first, last + 1)} {would}lost: {lost}"
     if seen is not None:
         text += f"; readers have seen offsets up to {seen:,}"
     return text
@@ -310,7 +312,8 @@ def _lost_offsets(log: RecoveredLog, first: int, last: int, would: str) -> str:
 def _contents(loss: LostBytes) -> str:
     if loss.is_all_zeros:
         return f"{loss.size_bytes:,} zero bytes"
-    found = f"{loss.size_bytes:,} bytes with {loss.records:,} readable records"
-    if loss.first_offset is not None and loss.first_offset <= (loss.last_offset or 0):
-        found += f" at offsets {loss.first_offset:,} to {loss.last_offset:,}"
+    found = f"{loss.size_bytes:,} bytes with {counted(loss.records, 'readable record')}"
+    first, last = loss.first_offset, loss.last_offset or 0
+    if first is not None and first <= last:
+        found += f" at {offsets_text(first, last + 1)}"
     return found

@@ -14,6 +14,7 @@ from tidelog.cli.options import (
     target_option,
 )
 from tidelog.cli.terminal import print_counts, print_line, print_row
+from tidelog.codec.offset_text import offsets_text
 from tidelog.codec.shown_rows import as_json
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.explain.printable_text import counted, format_bytes, printable
@@ -108,8 +109,7 @@ def _lines(one: RescuedPartition) -> Iterator[str]:
     if one.left_out_count > len(one.left_out):
         yield f"  left out: {one.left_out_count - len(one.left_out):,} more ranges"
     for gap in one.gaps:
-        offsets = f"offsets {gap.start_offset:,} to {gap.end_offset - 1:,}"
-        yield f"  gap: {offsets}: {gap.reason}"
+        yield f"  gap: {offsets_text(gap.start_offset, gap.end_offset)}: {gap.reason}"
     if one.gap_count > len(one.gaps):
         yield f"  {one.gap_count - len(one.gaps):,} more gaps"
 
@@ -124,7 +124,7 @@ def _in_words(what: LeftOut) -> str:
         text += f", {counted(what.batches, 'readable batch')}"
     start, end = what.start_offset, what.end_offset
     if start is not None and end is not None and start < end:
-        text += f", offsets {start:,} to {end - 1:,}"
+        text += f", {offsets_text(start, end)}"
     elif start is not None and end is None:
         text += f", offsets from {start:,} on"
     return f"{text}: {what.reason}"

@@ -117,7 +117,7 @@ def test_a_plan_names_what_is_lost(torn: Cli) -> None:
     text = torn.on("plan", "recovery", "--full").out
 
     assert (row["firstLostOffset"], row["lastLostOffset"], row["highWatermark"]) == (1, 2, 3)
-    assert "offsets 1 to 2 would be lost: 1 readable records; readers have seen" in text
+    assert "offsets 1 to 2 would be lost: 1 readable record; readers have seen" in text
 
 
 def test_a_plan_names_bytes_that_it_does_not_check(topic: Cli) -> None:
@@ -169,7 +169,7 @@ def test_cat_skips_damage_on_request(torn: Cli) -> None:
 
     assert code == 1
     assert torn.values("--skip-damage") == ["a", "c"]
-    assert "offsets 1 to 1: the CRC of a batch is wrong" in err
+    assert "offset 1: the CRC of a batch is wrong" in err
     assert torn.on("cat", "t", "--skip-damage", "--follow").code == 2
 
 
@@ -188,11 +188,11 @@ def test_a_missing_segment_is_a_loss_to_cat_and_recover(topic: Cli) -> None:
 
     code, out, err = topic.on("cat", "m")
     assert (code, out.count("\n")) == (1, 2)
-    assert "m-0: no segment holds offsets 1 to 1: a file seems to be lost" in err
+    assert "m-0: no segment holds offset 1: a file seems to be lost" in err
     assert topic.on("cat", "m", "--from", 2).code == 0
     plan = topic.on("plan", "recovery", "m")
     assert plan.code == 1
-    assert "no segment holds offsets 1 to 1" in plan.out
+    assert "no segment holds offset 1" in plan.out
     recovered = topic.on("recover", "m", "--json")
     assert recovered.code == 1
     assert recovered.rows[0]["holes"] == [{"startOffset": 1, "endOffset": 2}]
@@ -214,7 +214,7 @@ def test_every_look_names_a_missing_partition(topic: Cli, words: list[str]) -> N
     assert "u-0 is listed in tidelog.topics.json, but its directory is missing" in outcome.err
 
 
-HOLE = "no segment holds offsets 1 to 1: a file seems to be lost"
+HOLE = "no segment holds offset 1: a file seems to be lost"
 
 
 @pytest.mark.parametrize("words", [["describe", "m"], ["picture", "m"], ["offsets", "m"]], ids=str)

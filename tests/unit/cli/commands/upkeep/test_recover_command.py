@@ -122,9 +122,9 @@ def test_a_plan_can_be_read(torn: Cli) -> None:
     lines = torn.on("plan", "recovery", "--full").out.splitlines()
 
     assert lines[0].startswith("t-0: [0, 1), ")
-    assert lines[1].startswith("  offsets 1 to 2 would be lost: 1 readable records; readers have")
+    assert lines[1].startswith("  offsets 1 to 2 would be lost: 1 readable record; readers have")
     assert "cut at byte" in lines[2]
-    assert "1 readable records at offsets 2 to 2" in lines[2]
+    assert "1 readable record at offset 2" in lines[2]
     assert any("would be changed" in line for line in lines)
 
 

@@ -21,9 +21,9 @@ def test_what_can_be_read_is_in_the_new_directory(torn: Cli, tmp_path: Path) -> 
     assert (code, err) == (1, "")
     assert lines[0].startswith("t-0: copied [0, 3), 2 records, 2 batches, ")
     assert lines[1].startswith("  left out: ")
-    assert lines[1].endswith(".log, offsets 1 to 1: the CRC of a batch is wrong")
+    assert lines[1].endswith(".log, offset 1: the CRC of a batch is wrong")
     assert lines[2:] == [
-        "  gap: offsets 1 to 1: what was left out may have held them",
+        "  gap: offset 1: what was left out may have held them",
         f"1 partition, 1 of them not whole; copied 2 records, {lines[-1].split(', ', 2)[2]}",
     ]
     assert torn.log_file().read_bytes() == before
