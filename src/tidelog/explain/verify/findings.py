@@ -28,6 +28,7 @@ class Severity(StrEnum):
 REBUILT: Final = "none needed: it is built again when the log is opened"
 REBUILD: Final = "delete the segment's .index file: the next opening builds its indexes again"
 READABLE: Final = "make the file readable, then verify again"
+RESCUE: Final = "`tidelog rescue` copies all that can be read into a new directory"
 CUT: Final = (
     "`tidelog rescue` copies all that can be read, before and after this, into a new directory."
     " `tidelog recover --full` cuts the log here; `--dry-run` says first what that would lose."

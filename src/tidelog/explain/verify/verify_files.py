@@ -17,7 +17,7 @@ from tidelog.datadir.offset_checkpoints import (
     RECOVERY_POINT_FILE,
 )
 from tidelog.errors import InvalidArgument, KafkaStorageError
-from tidelog.explain.verify.findings import Finding, attempt, damage, unusual
+from tidelog.explain.verify.findings import RESCUE, Finding, attempt, damage, unusual
 from tidelog.log.topic_id import PARTITION_METADATA_FILE, read_partition_metadata
 from tidelog.records.batch import INT32_MAX
 from tidelog.segment.filenames import (
@@ -242,10 +242,7 @@ def check_promises(
             start is not None and start > end_offset,
             damage,
             f"the log starts at {start} and ends at {end_offset}: opening would empty it",
-            (
-                "before the log is opened, lower the offset in its line to that of the first"
-                " segment; delete no line, since line 2 of the file counts them"
-            ),
+            f"before it is opened, lower that offset to the first segment's, or {RESCUE}",
         ),
         (
             CLEANER_OFFSET_FILE,

@@ -26,6 +26,7 @@ from tidelog.explain.verify.findings import (
     READABLE,
     REBUILD,
     REBUILT,
+    RESCUE,
     Finding,
     Severity,
     attempt,
@@ -365,7 +366,7 @@ class LogVerifier:
         if self._is_damaged or self._is_compacted:
             return
         what = f"no segment holds {offsets_text(self._next_offset, segment.base_offset)}"
-        remedy = f"find the missing segment, or copy the partition from a replica; {_COMPACT_HINT}"
+        remedy = f"put the missing segment back, or {RESCUE}; {_COMPACT_HINT}"
         yield damage(segment.path, 0, what, remedy)
 
     def _check_gaps_inside(self, segment: _Segment, batches: BatchChecks) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.unit.cli.commands.inspection.test_salvage_command import without_middle_segment
 
 import tidelog
 
@@ -81,6 +82,24 @@ def test_a_finding_has_its_place_and_a_remedy(topic: Cli) -> None:
     assert (rows[0]["topic"], rows[0]["partition"]) == ("t", 0)
     assert (rows[0]["file"], rows[0]["byte"]) == (str(log), 0)
     assert "recover" in rows[0]["remedy"]
+
+
+@pytest.mark.parametrize("what", ["a missing segment", "a log start beyond the end"])
+def test_a_remedy_names_rescue_where_that_mends_it(topic: Cli, tmp_path: Path, what: str) -> None:
+    """All records that are there are in the copy, which is sound."""
+    broken = without_middle_segment(topic)
+    assert topic.on("delete", "t").code == 0
+    if what == "a log start beyond the end":
+        (broken.data / "log-start-offset-checkpoint").write_text("0\n1\nm 0 9\n")
+
+    found = broken.on("verify", "--json").rows
+    broken.on("rescue", "--to", tmp_path / "new")
+
+    remedies = [row["remedy"] for row in found if row["severity"] == "damage"]
+    assert all("`tidelog rescue`" in one for one in remedies)
+    assert len(remedies) == (1 if what == "a missing segment" else 2)
+    assert topic("verify", tmp_path / "new").code == 0
+    assert topic("list", tmp_path / "new", "--json").rows[0]["logEndOffset"] == 3
 
 
 def test_verify_changes_nothing(topic: Cli) -> None:
