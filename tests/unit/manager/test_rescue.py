@@ -143,6 +143,7 @@ def test_a_sound_log_is_copied_file_by_file() -> None:
     assert rescued.is_whole
     assert (one.log_start_offset, one.log_end_offset, one.left_out, one.gaps) == (0, 17, (), ())
     assert (one.batches, one.records, one.segments) == (17, 15, len(home.names()))
+    assert (one.markers, one.open_transactions) == (2, 1)
     assert home.names(f"{NEW}/t-0") == home.names()
     for name in home.names():
         assert home.fs.read(f"{NEW}/t-0/{name}") == home.fs.read(f"{LOG}/{name}")

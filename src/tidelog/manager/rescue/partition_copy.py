@@ -35,6 +35,7 @@ _COMPACTED: Final = "compaction removed them"
 _UNEXPLAINED: Final = "no batch has them, and no compaction explains that"
 _DAMAGED: Final = "what was left out may have held them"
 _AT_END: Final = "the log ended after them, as its high watermark or the name of a file shows"
+_KEPT_END: Final = f"{_AT_END}; an empty batch keeps them"
 
 
 class Explained(NamedTuple):
@@ -195,12 +196,14 @@ class PartitionCopy:
     def _keep_end(self, end_offset: int) -> None:
         """Let the log end where the source did, so that no offset gets another record."""
         done, log, start = self.done, self._log, self.done.log_end_offset
+        reason = _AT_END
         if log.next_offset is None:
             done.log_start_offset = done.log_end_offset = max(start, end_offset)
             log.roll(done.log_end_offset)
         elif end_offset > start and log.extend_to(end_offset):
             done.log_end_offset = end_offset
+            reason = _KEPT_END
         if end_offset > start:
             bounds = np.array([start]), np.array([end_offset])
-            named = partial(OffsetGap, reason=_AT_END, is_loss=True)
+            named = partial(OffsetGap, reason=reason, is_loss=True)
             done.skip(*bounds, is_loss=np.array([True]), named=named)

@@ -240,7 +240,10 @@ class Rescue:
         write_catalogue(self._fs, path, Catalogue().with_topics(known))
 
     def _open_once(self, path: str, done: Sequence[RescuedPartition]) -> None:
-        """Load each log, which builds its indexes, and check that it is what was copied."""
+        """Load each log, which builds its indexes, and check that it is what was copied.
+
+        Only then is it known which transactions are open.
+        """
         config = BrokerConfig(log_dirs=(path,))
         with LogManager(config, self._machine, watcher=_NoLoss()) as manager:
             for one in done:
@@ -250,3 +253,6 @@ class Rescue:
                         f"{log.directory} ends at {log.log_end_offset}, and was copied up to"
                         f" {one.log_end_offset}"
                     )
+                opened = log.open_transactions()
+                one.open_transactions = len(opened)
+                one.open_from = min(opened.values(), default=None)

@@ -69,6 +69,7 @@ class RescuedPartition:
     segments: Annotated[int, "Segments of the copy."] = 0
     batches: Annotated[int, "Batches that were copied."] = 0
     records: Annotated[int, "Records in them, without markers of transactions."] = 0
+    markers: Annotated[int, "Batches of these that are markers of transactions."] = 0
     size_bytes: Annotated[int, "Their size, in bytes."] = 0
     is_whole: Annotated[
         bool,
@@ -84,6 +85,10 @@ class RescuedPartition:
     gap_count: Annotated[int, "Gaps in the offsets of the copy."] = 0
     gap_offsets: Annotated[int, "Offsets in them."] = 0
     gaps: Annotated[tuple[OffsetGap, ...], "The gaps: the first 100 of each kind."] = ()
+    open_transactions: Annotated[int, "Transactions that are open in the copy."] = 0
+    open_from: Annotated[
+        int | None, "First offset of the first of them, where readers of committed records stop."
+    ] = None
 
     def leave_out(self, what: LeftOut) -> None:
         """Take note of what is not in the copy."""
@@ -111,6 +116,7 @@ class RescuedPartition:
         """Count batches that were copied; their gaps are noted before."""
         self.batches += len(batches)
         self.records += records
+        self.markers += int(batches.is_control.sum())
         self.size_bytes += int(batches.size.sum())
         self.log_end_offset = batches.next_offset
 

@@ -79,6 +79,7 @@ def _print(args: Namespace, rescued: Rescued) -> None:
         print_row(args, as_json(entry), printable(f"left out: {_in_words(entry)}"))
     parts = rescued.partitions
     records, batches = sum(one.records for one in parts), sum(one.batches for one in parts)
+    markers = sum(one.markers for one in parts)
     size_bytes = sum(one.size_bytes for one in parts)
     size = format_bytes(size_bytes)
     damaged = sum(not one.is_whole for one in parts)
@@ -89,21 +90,33 @@ def _print(args: Namespace, rescued: Rescued) -> None:
         entries=len(rescued.entries),
         batches=batches,
         records=records,
+        markers=markers,
         sizeBytes=size_bytes,
         leftOut=sum(one.left_out_count for one in parts),
     )
     if not args.json:
         print_line(
             f"{counted(len(parts), 'partition')}, {damaged:,} of them not whole; copied"
-            f" {counted(records, 'record')}, {counted(batches, 'batch')}, {size}"
+            f" {counted(records, 'record')}, {_batches(batches, markers)}, {size}"
         )
+
+
+def _batches(batches: int, markers: int) -> str:
+    """Return how many batches were copied; a marker of a transaction is not a record."""
+    return counted(batches, "batch") + (f" ({counted(markers, 'marker')})" if markers else "")
 
 
 def _lines(one: RescuedPartition) -> Iterator[str]:
     offsets = f"[{one.log_start_offset:,}, {one.log_end_offset:,})"
-    size = f"{counted(one.batches, 'batch')}, {format_bytes(one.size_bytes)}"
+    size = f"{_batches(one.batches, one.markers)}, {format_bytes(one.size_bytes)}"
     name = f"{one.topic}-{one.partition}"
     yield f"{name}: copied {offsets}, {counted(one.records, 'record')}, {size}"
+    if one.open_from is not None:
+        yield (
+            f"  open in {name}: {counted(one.open_transactions, 'transaction')}, from offset"
+            f" {one.open_from:,} on, where readers of committed records stop; `tidelog txns abort`"
+            f" ends {'it' if one.open_transactions == 1 else 'them'}"
+        )
     for what in one.left_out:
         yield f"  left out: {_in_words(what)}"
     if one.left_out_count > len(one.left_out):

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tests.unit.manager.test_mirror import transact
+
+import tidelog
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -33,6 +37,34 @@ def test_what_can_be_read_is_in_the_new_directory(torn: Cli, tmp_path: Path) -> 
     assert [row["offset"] for row in torn("cat", "t", "-d", new).rows] == [0, 2, 3]
 
 
+def test_what_is_open_in_the_copy_and_what_is_counted_are_said(topic: Cli, tmp_path: Path) -> None:
+    """Readers of committed records stop before a transaction; a marker is a batch, no record."""
+    with tidelog.open(topic.data) as logs:
+        log = logs.partition("t", 0).log
+        transact(log, 0, is_commit=True)
+        transact(log, 1, is_commit=None)
+        copied_bytes = log.size_bytes
+    watermark = topic.data / "replication-offset-checkpoint"
+    watermark.write_text("0\n1\nt 0 9\n")  # whatever was there is lost
+
+    code, out, _ = topic.on("rescue", "--to", tmp_path / "new")
+
+    assert code == 1
+    lines = out.splitlines()
+    stop = "readers of committed records stop; `tidelog txns abort` ends it"
+    size = f"2 records, 3 batches (1 marker), {copied_bytes} bytes"
+    assert lines == [
+        f"t-0: copied [0, 9), {size}",
+        f"  open in t-0: 1 transaction, from offset 2 on, where {stop}",
+        lines[2],
+        f"1 partition, 1 of them not whole; copied {size}",
+    ]
+    assert lines[2].startswith("  gap: offsets 3 to 8: ")
+    assert lines[2].endswith("; an empty batch keeps them")
+    checked = topic("verify", tmp_path / "new", "--json").counts
+    assert (checked["records"], checked["batches"]) == (2 + 1, 3 + 1)
+
+
 def test_the_report_as_json(torn: Cli, tmp_path: Path) -> None:
     """A line a partition, a line an entry beside them, and the counts."""
     (torn.data / "notes").mkdir()
@@ -55,6 +87,7 @@ def test_the_report_as_json(torn: Cli, tmp_path: Path) -> None:
         "entries": 1,
         "batches": 2,
         "records": 2,
+        "markers": 0,
         "sizeBytes": one["sizeBytes"],
         "leftOut": 1,
     }
