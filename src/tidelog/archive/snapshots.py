@@ -40,6 +40,11 @@ def snapshot_uri(uri: str, name: str) -> str:
     return f"{uri.rstrip('/')}/{FOLDER}/{name}"
 
 
+def snapshots_below(uri: str, store: Objects) -> list[str]:
+    """Return the URIs of the snapshots of an archive, whose objects ``store`` has; StoreError."""
+    return [snapshot_uri(uri, name) for name in store.directories(FOLDER) if _NAME.fullmatch(name)]
+
+
 def copy_to_snapshot(
     fs: FileSystem, store: Objects, log: ArchivedLog, rng: Random, partitions: int
 ) -> ChainState:

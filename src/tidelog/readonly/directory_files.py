@@ -9,6 +9,7 @@ import os
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tidelog.codec.one_line import first_names
 from tidelog.datadir.catalogue import (
     CATALOGUE_FILE,
     Catalogue,
@@ -67,7 +68,7 @@ class DirectoryFiles:
             is_directory = fs.stat(self.path).is_directory
         except FileNotFoundError:
             if is_uri(self.path):
-                raise InvalidArgument(f"there is no archive at {self.path}") from None
+                raise InvalidArgument(_no_archive(self.path)) from None
             raise InvalidArgument(f"{self.path} is not a data directory: it is missing") from None
         if not is_directory:
             raise InvalidArgument(f"{self.path} is not a data directory: it is a file")
@@ -145,3 +146,13 @@ class DirectoryFiles:
     def id_or_none(self, topic: str, partition: int) -> UUID | None:
         """Return a partition's topic id; None, too, where it cannot be read: verify reports it."""
         return topic_id_or_none(self.fs, self.partition_path(topic, partition))
+
+
+def _no_archive(uri: str) -> str:
+    """Say that there is no archive, and which snapshots there are: each is an archive."""
+    from tidelog.archive.open_archives import archive_at  # most directories lie on a disk
+    from tidelog.archive.snapshots import snapshots_below
+
+    found = snapshots_below(uri, archive_at(uri).store)
+    text = f"there is no archive at {uri}"
+    return f"{text}; snapshots there: {first_names(found)}" if found else text

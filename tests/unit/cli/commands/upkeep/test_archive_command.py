@@ -274,6 +274,20 @@ def test_a_snapshot_is_an_archive_of_its_own(cli: Cli, tmp_path: Path) -> None:
     assert cli("list", "-d", lake).rows == []
 
 
+def test_where_only_snapshots_lie_they_are_named(topic: Cli, tmp_path: Path) -> None:
+    """Each by the URI that restores and reads it."""
+    topic.append("a")
+    lake = (tmp_path / "lake").as_uri()
+    for name in ("monday", "tuesday"):
+        assert topic.on("archive", "--to", lake, "--snapshot", name).code == 0
+
+    refused = topic("restore", lake, "--to", tmp_path / "restored")
+
+    snapshots = f"{lake}/snapshots/monday, {lake}/snapshots/tuesday"
+    assert refused.code == 2
+    assert f"there is no archive at {lake}; snapshots there: {snapshots}\n" in refused.err
+
+
 def test_a_snapshot_never_changes(cli: Cli, lake: str) -> None:
     """Its name is taken; no archive continues it; and what is appended is not in it."""
     to = ("archive", "t", "--to", lake)
