@@ -43,7 +43,7 @@ from tidelog.env.overlay_files import FileChange
 from tidelog.explain.describe import LogFacts
 from tidelog.explain.groups import ChangedPosition, GroupPosition, ShownMember
 from tidelog.explain.kept_cuts import KeptCut
-from tidelog.explain.listed_partition import ListedPartition
+from tidelog.explain.listed_partition import ListedPartition, ListedTopic
 from tidelog.explain.log_transactions import ShownTransactions
 from tidelog.explain.offset_at import OffsetAt
 from tidelog.explain.pictures.log_picture import LogPicture
@@ -252,6 +252,12 @@ _OUTPUTS: Final = {
         text="The topic that was created: one line.",
     ),
     "list": _output(row(ListedPartition), _LOOK_COUNTS),
+    "list topics": _output(
+        row(ListedTopic),
+        counts(partitions="Partitions of these topics.", damaged=DAMAGED, missing=MISSING),
+        text="A line a topic.",
+        usage="tidelog list --topics --json",
+    ),
     "delete": _output(
         line(
             "One topic.",

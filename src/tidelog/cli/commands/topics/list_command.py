@@ -1,9 +1,11 @@
-"""``tidelog list``: a line for each partition: offsets, segments, size."""
+"""``tidelog list``: a line for each partition, or topic: offsets, segments, size."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final
+from itertools import groupby
+from operator import attrgetter, itemgetter
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from tidelog.cli.options import JSON, LOGS, Command, argument
 from tidelog.cli.terminal import print_message, table
@@ -12,27 +14,35 @@ from tidelog.explain.printable_text import format_bytes, printable
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
-    from tidelog.cli.partition_choice import Place
-    from tidelog.explain.listed_partition import ListedPartition
+    from tidelog.cli.partition_choice import ChosenPartitions, Place
+    from tidelog.explain.listed_partition import ListedPartition, ListedTopic
 
+T = TypeVar("T")
 _COLUMNS: Final = (
     *("partition", "log start", "last stable", "high watermark", "log end", "segments", "size"),
 )
-_SORTS: Final[dict[str, Callable[[ListedPartition], int]]] = {
+_TOPIC_COLUMNS: Final = ("topic", "partitions", "offsets", "segments", "size")
+_SORTS: Final[dict[str, Callable[[ListedPartition | ListedTopic], int]]] = {
     "size": lambda facts: facts.size_bytes,
     "segments": lambda facts: facts.segments,
-    "offsets": lambda facts: facts.log_end_offset - facts.log_start_offset,
+    "offsets": lambda facts: facts.offsets,
 }
 """What a sort by something other than the name goes by, the greatest first."""
 
 
 COMMAND: Final = Command(
     "list",
-    "list partitions, one per line: offsets, segments, size",
+    "list partitions, or topics, one per line: offsets, segments, size",
     (
         *LOGS,
+        argument(
+            "--topics",
+            action="store_true",
+            dest="by_topic",
+            help="a line for each topic: the sums of its partitions",
+        ),
         argument(
             "--sort",
             choices=("name", *_SORTS),
@@ -45,7 +55,7 @@ COMMAND: Final = Command(
 
 
 def run(args: Namespace) -> int:
-    """Print a line for each partition; return 1 if one is damaged or missing.
+    """Print a line for each partition, or topic; return 1 if a partition is damaged or missing.
 
     A data directory without partitions has a line of titles only.
     """
@@ -59,29 +69,57 @@ def run(args: Namespace) -> int:
         with chosen.open(place) as log:
             return list_partition(log)
 
+    found = chosen.look(args.command, facts_of)
+    if args.by_topic:
+        return _print_topics(args, chosen, list(found))
     rows: list[tuple[str, ...]] = [_COLUMNS]
 
     def show(place: Place, facts: ListedPartition) -> bool:
-        if facts.damage is not None:
-            print_message(args.command, facts.damage)
         if args.json:
             print(json.dumps(as_json(facts)))
         else:
             numbers, size = facts[2:7], format_bytes(facts.size_bytes)
             rows.append((printable(str(place.key)), *(f"{one:,}" for one in numbers), size))
-        return facts.damage is not None
+        return _report_damage(args, facts)
 
-    code = chosen.show_each(args, _sorted(chosen.look(args.command, facts_of), args.sort), show)
+    key: Callable[[tuple[Place, ListedPartition]], ListedPartition] = itemgetter(1)
+    code = chosen.show_each(args, _sorted(found, args.sort, key), show)
     if not args.json:
         print(table(rows, names=1), end="")
     return code
 
 
+def _print_topics(
+    args: Namespace, chosen: ChosenPartitions, found: Sequence[tuple[Place, ListedPartition]]
+) -> int:
+    """Print a line for each topic; return the exit code."""
+    from tidelog.explain.listed_partition import ListedTopic
+
+    by_topic = groupby((facts for _, facts in found), key=attrgetter("topic"))
+    topics = [ListedTopic.of(name, list(partitions)) for name, partitions in by_topic]
+    rows: list[tuple[str, ...]] = [_TOPIC_COLUMNS]
+    for one in _sorted(topics, args.sort, lambda topic: topic):
+        if args.json:
+            print(json.dumps(as_json(one)))
+        numbers, size = one[1:4], format_bytes(one.size_bytes)
+        rows.append((printable(one.topic), *(f"{number:,}" for number in numbers), size))
+    if not args.json:
+        print(table(rows, names=1), end="")
+    return chosen.show_each(args, found, lambda _, facts: _report_damage(args, facts))
+
+
+def _report_damage(args: Namespace, facts: ListedPartition) -> bool:
+    """Print what damage a partition has; return whether it has any."""
+    if facts.damage is not None:
+        print_message(args.command, facts.damage)
+    return facts.damage is not None
+
+
 def _sorted(
-    found: Iterable[tuple[Place, ListedPartition]], by: str
-) -> Iterable[tuple[Place, ListedPartition]]:
-    """Return partitions with the most first; of equal ones, and by name, as they come."""
+    found: Iterable[T], by: str, facts: Callable[[T], ListedPartition | ListedTopic]
+) -> Iterable[T]:
+    """Return what was found with the most first; of equal ones, and by name, as they come."""
     if by == "name":
         return found
     amount = _SORTS[by]
-    return sorted(found, key=lambda one: amount(one[1]), reverse=True)
+    return sorted(found, key=lambda one: amount(facts(one)), reverse=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tests.conftest import Validated
+
     Cli = Any
 
 LISTED = """\
@@ -72,3 +74,35 @@ def test_partitions_can_be_sorted_by_what_they_hold(topic: Cli) -> None:
     assert order("--sort", "segments") == ["few", "many", "none", "t"]
     assert topic.on("list", "--sort", "offsets").out.splitlines()[1].split()[0] == "many-0"
     assert topic.on("list", "--sort", "color").code == 2
+
+
+TOPICS = """\
+  topic  partitions  offsets  segments       size
+  few             2        1         2  970 bytes
+  many            1        5         1  101 bytes
+  none            1        0         0    0 bytes
+"""
+
+
+def test_topics_can_be_listed_with_their_sums(cli: Cli, validated: Validated) -> None:
+    """A line a topic, sorted as partitions are; damage is reported as of partitions."""
+    for name, partitions, values in (
+        ("many", 1, ["y"] * 5),
+        ("few", 2, ["x" * 900]),
+        ("none", 1, []),
+    ):
+        assert cli.on("create", name, "-p", partitions).code == 0
+        if values:
+            cli.append(*values, topic=name)
+
+    text = cli.on("list", "--topics", "--sort", "size")
+    by_offsets = cli.on("list", "--topics", "--sort", "offsets", "--json")
+    cli.log_file("many-0").write_bytes(b"x" * 100)
+    damaged = cli.on("list", "many", "--topics")
+
+    assert text == (0, TOPICS, "")
+    assert [row["topic"] for row in by_offsets.rows] == ["many", "few", "none"]
+    assert by_offsets.counts == {"partitions": 4, "damaged": 0, "missing": 0}
+    validated("list topics", by_offsets.lines)
+    assert (damaged.code, damaged.out.split()[5]) == (1, "many")
+    assert "many-0" in damaged.err
