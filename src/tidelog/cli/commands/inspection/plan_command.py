@@ -97,7 +97,7 @@ def _plan_retention(args: Namespace) -> int:
     from tidelog.cli.operations import plan_terms, print_shrunk, print_shrunk_total
     from tidelog.cli.partition_choice import chosen_by
 
-    chosen = chosen_by(args)
+    chosen = chosen_by(args, only_named=True)
     has_loss = chosen.report_missing(args.command)
     terms = plan_terms(args, chosen.directory, is_lenient=True)
     _report_unknown({place.topic: terms.retention_config(place.topic) for place in chosen.places})

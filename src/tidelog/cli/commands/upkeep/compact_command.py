@@ -78,7 +78,7 @@ def print_plan(args: Namespace) -> int:
     from tidelog.cli.commands.upkeep.key_fates import KeyFates
     from tidelog.cli.partition_choice import chosen_by
 
-    chosen = chosen_by(args)
+    chosen = chosen_by(args, only_named=True)
     has_loss = chosen.report_missing(args.command)
     printer = CompactionPrinter(args, "would drop")
     lines = None

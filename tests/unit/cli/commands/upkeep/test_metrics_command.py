@@ -98,7 +98,7 @@ def test_a_topic_on_an_offline_disk_does_not_hide_which_disk_it_is(cli: Cli) -> 
         files.write()
         described = cli.on("describe", "--log-dirs")
         named = cli.on("describe", "--log-dirs", "t")
-        others = [cli.on(*words) for words in (("describe",), ("list",), ("plan", "retention"))]
+        others = [cli.on(*words) for words in (("describe",), ("list",), ("offsets", "t"))]
         files.stop()
     offline = f"{broken} has been offline since "
 

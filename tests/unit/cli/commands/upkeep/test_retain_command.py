@@ -233,6 +233,17 @@ def test_records_are_deleted_in_all_partitions_or_in_none(cli: Cli) -> None:
     assert cli.values() == ["a", "b", "c"]
 
 
+def test_what_acts_on_a_directory_is_planned_for_it(cli: Cli) -> None:
+    """Though a topic lies in part in another one: only a topic that is named is to be whole."""
+    assert cli.on("create", "t", "-p", 2, "-o", "cleanup.policy=compact,delete").code == 0
+    assert cli.on("move", "t", "-p", 1, "--to", cli.data.with_name("second")).code == 0
+
+    for plan, act in ((("plan", "retention"), "retain"), (("plan", "compaction"), "compact")):
+        planned, done = cli.on(*plan, "--json"), cli.on(act, "--json")
+        assert (planned.code, len(planned.rows)) == (done.code, len(done.rows)) == (0, 1)
+        assert (cli.on(*plan, "t").code, cli.on(act, "t").code) == (2, 2)
+
+
 def test_a_plan_is_a_table_with_dates(rolled: Cli) -> None:
     """Offsets and sizes are in columns; segments that are kept show until when."""
     lines = rolled.on("plan", "retention", "-o", "retention.ms=1000").out.splitlines()
