@@ -63,7 +63,7 @@ def test_the_commands_of_units_are_taken() -> None:
     """Their options exist, and the program is where the page installs it."""
     commands = dict(unit_commands())
 
-    assert len(commands) == 3
+    assert len(commands) == 4
     for program, *arguments in commands.values():
         assert program == "/opt/tidelog/bin/tidelog"
         make_parser().parse_args(arguments)

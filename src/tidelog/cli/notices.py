@@ -121,8 +121,8 @@ SENTENCES: Final = {
     " not change: {kept}; change them with tidelog alter -o, or drop them with --follow",
     "topic-settings-reconciled": "{topic}: settings that contradict each other were changed for"
     " now, so that less is deleted: {reason}",
-    "partitions-elsewhere": "{count:,} partitions are not served: their data directory, with"
-    " directory.id {directory_id}, is not in use (is its disk mounted?): {topic}",
+    "partitions-elsewhere": "partitions that are not served: {count:,}, of {topic}; their data"
+    " directory, with directory.id {directory_id}, is not in use (is its disk mounted?)",
     "topic-settings-unknown": "{topic}: the settings {unknown} are unknown, and no records are"
     " deleted by them",
     "truncated-below-high-watermark": "{directory}: truncated to {offset:,}, below the high"
