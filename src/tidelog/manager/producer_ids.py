@@ -43,6 +43,8 @@ Kafka counts from 0, and no cluster has come so far."""
 _MOST_RANGES: Final = _GREATEST_COUNTED_ID // _RANGE
 _APART: Final = _MOST_RANGES // 4
 """Ranges from there on, as many, are drawn at random; those below are given out in their order."""
+_MOST_SKIPPED: Final = 1 << 14
+"""Blocks that a process leaves out, at most: a range still lasts for 100,000 of them."""
 _KAFKAS: Final = 0
 """The range that the brokers of Kafka draw from, as soon as they have one of the directories."""
 
@@ -152,11 +154,20 @@ class ProducerIds:
                 f" {', '.join(sorted(offline))} was never open together with the others"
             )
         path, one = min(usable.items(), key=lambda item: item[1].next)
-        start = self._ids.within(_range_of(one.next), [one.next])
+        start = self._ids.within(_range_of(one.next), [one.next + self._skipped(one)])
         if start is None:
             raise KafkaStorageError(f"the ids of producers of {path} are used up")
         _write(fs, path, one._replace(next=start + BLOCK))
         self._next, self._end = start, start + BLOCK
+
+    def _skipped(self, one: _Reserved) -> int:
+        """Return how many ids a process leaves out before the first that it gives out.
+
+        The directory may be a copy that was put back, and clients have ids that were given out
+        since. Those of a new directory begin where its range does.
+        """
+        is_first = self._end < 0 and one.next % _RANGE > 0
+        return BLOCK * self._manager.machine.rng.randrange(_MOST_SKIPPED) if is_first else 0
 
     def _live(self) -> dict[str, str]:
         """Return the directories that are online, by their ids."""

@@ -8,6 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.machinery.directory_home import DataHome
 
 import tidelog
 from tidelog.datadir.cluster_metadata.bootstrap import BOOTSTRAP_FILE
@@ -126,6 +127,22 @@ def test_a_power_cut_while_ranges_are_given_out_leaves_none_to_two(enumerated: E
     enumerated("power cuts", cuts, at_least=5)
 
 
+def test_a_copy_that_is_put_back_gives_out_other_ids() -> None:
+    """Clients may have those that the lost directory has given out since it was copied."""
+    home = DataHome()
+    with home.open(rng=Random(1)) as logs:
+        assert ProducerIds(logs.manager).next() == 0
+    copy = home.copied(1)
+
+    found = []
+    for one, rng in ((home, Random(2)), (copy, Random(3))):
+        with one.open(rng=rng) as logs:
+            found.append(ProducerIds(logs.manager).next())
+
+    assert len(set(found)) == 2
+    assert all(one in range(BLOCK, RANGE, BLOCK) for one in found)
+
+
 def test_files_of_older_versions_name_one_range_for_all() -> None:
     """The first directory keeps it, and the others get their own."""
     files = CrashFileSystem()
@@ -133,7 +150,7 @@ def test_files_of_older_versions_name_one_range_for_all() -> None:
     for path in ("/a", "/b"):
         files.write(f"{path}/{FILE_NAME}", b'{"version": 1, "next": 7000}')
 
-    assert drawn(files, ["/a", "/b"])[0] == 7000
+    assert drawn(files, ["/a", "/b"])[0] in range(7000, RANGE, BLOCK)
     assert written(files, "/b")["next"] == RANGE
 
 
@@ -151,8 +168,9 @@ def test_ids_begin_after_those_in_the_logs() -> None:
                 base_sequence=0,
             )
             logs.partition("t", 0).append(batch)
-        assert ProducerIds(logs.manager).next() == 5000
-        assert next_block(logs.manager) == 6000
+        found = ProducerIds(logs.manager).next()
+        assert found in range(5000, RANGE, BLOCK)
+        assert next_block(logs.manager) == found + BLOCK
 
     drawn(files, ["/a", "/b"])
     assert written(files, "/b")["next"] == 2 * RANGE
