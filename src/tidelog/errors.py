@@ -711,8 +711,8 @@ class NotServed(_WithFields, TidelogError):
 
     def __str__(self) -> str:
         return self.reason or (
-            f"no program has {self.path} open that others can join: start `tidelog serve -d"
-            f" {self.path}`, or open it here with tidelog.open"
+            f"no program has {self.path} open that others can join: start `tidelog run -d"
+            f" {self.path}`, or wait for one that starts again with tidelog.join(..., wait_ms=...)"
         )
 
 

@@ -290,8 +290,9 @@ class Groups(OfOneProcess):
             if member.group in self._of_clients:
                 raise GroupInUse(member.group, ("members among the clients of this broker",))
             others = self._members.setdefault(member.group, WeakKeyDictionary())
-            if any(other is not member and _overlap(member, other) for other in others):
-                raise GroupInUse(member.group, ("a reader of the same partitions",))
+            for other, place in others.items():
+                if other is not member and _overlap(member, other):
+                    raise GroupInUse(member.group, (f"a reader of the same partitions in {place}",))
             others[member] = process
 
     def leave(self, member: Member) -> None:

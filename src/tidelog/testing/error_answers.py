@@ -27,6 +27,15 @@ _PARTS: Final = {
     **dict.fromkeys(("ListOffsets", "OffsetCommit", "TxnOffsetCommit", "DeleteRecords"), _USUAL),
 }
 """The requests that are answered partition by partition."""
+_INDEXES: Final = "partitionIndexes"
+_OF_PARTITIONS: Final = frozenset(
+    {
+        int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        int(ErrorCode.UNSTABLE_OFFSET_COMMIT),
+        OTHER_CODES["TOPIC_AUTHORIZATION_FAILED"],
+    }
+)
+"""What OffsetFetch answers of partitions; clients take it for another error of a group."""
 
 
 class Code(NamedTuple):
@@ -85,11 +94,38 @@ def error_answer(name: str, values: Mapping[str, Any], code: Code) -> dict[str, 
         keys = values.get("coordinatorKeys", ())
         answer["coordinators"] = [{"key": key, _CODE: code.number} for key in keys]
     elif name == "OffsetFetch":
-        groups = values.get("groups", ())
-        answer["groups"] = [{"groupId": one["groupId"], _CODE: code.number} for one in groups]
+        answer |= _without_positions(values, code)
     elif not api.has_response_field(_CODE):
         raise InvalidArgument(f"a response to {name} has no error of its own")
     return answer
+
+
+def _without_positions(values: Mapping[str, Any], code: Code) -> dict[str, Any]:
+    """Return an answer to OffsetFetch: a code is either that of a group or of its partitions."""
+    groups, is_of_group = values.get("groups", ()), code.number not in _OF_PARTITIONS
+    return {
+        _CODE: code.number if is_of_group else 0,
+        "topics": _unknown_positions(values, code),
+        "groups": [
+            {
+                "groupId": one["groupId"],
+                _CODE: code.number if is_of_group else 0,
+                "topics": _unknown_positions(one, code),
+            }
+            for one in groups
+        ],
+    }
+
+
+def _unknown_positions(asked: Mapping[str, Any], code: Code) -> list[dict[str, Any]]:
+    blank = {"committedOffset": -1, "metadata": "", _CODE: code.number}
+    return [
+        {
+            "name": topic["name"],
+            "partitions": [{"partitionIndex": number, **blank} for number in topic[_INDEXES]],
+        }
+        for topic in asked.get("topics") or ()
+    ]
 
 
 def _topic(name: str, topic: Mapping[str, Any], code: Code) -> dict[str, Any]:

@@ -113,6 +113,21 @@ def test_time_is_the_tests(kafka_broker: KafkaBroker, kafka_clock: ManualClock) 
     assert list(seen) == []
 
 
+def test_an_error_of_positions_is_where_clients_look_for_it(kafka_broker: KafkaBroker) -> None:
+    """One that passes is of the partitions: the client asks again, as beside a transaction."""
+    from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+    kafka_broker.logs.create_topic("t")
+    consumer = Consumer({"bootstrap.servers": kafka_broker.bootstrap_servers, "group.id": "g"})
+    kafka_broker.fail("OffsetFetch", "UNSTABLE_OFFSET_COMMIT", times=2)
+    [found] = consumer.committed([TopicPartition("t", 0)], timeout=PATIENCE_S)
+    assert (found.error, kafka_broker.requests["OffsetFetch"]) == (None, 3)
+    kafka_broker.fail("OffsetFetch", "GROUP_AUTHORIZATION_FAILED")
+    with pytest.raises(KafkaException, match="GROUP_AUTHORIZATION_FAILED"):
+        consumer.committed([TopicPartition("t", 0)], timeout=PATIENCE_S)
+    consumer.close()
+
+
 @pytest.mark.parametrize(
     ("request_name", "code"),
     [("Produced", "MESSAGE_TOO_LARGE"), ("Produce", "NONSENSE"), ("DescribeGroups", "NONE")],

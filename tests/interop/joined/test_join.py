@@ -211,7 +211,7 @@ def test_a_transaction_is_committed_by_the_holder(broker: Served, joined: Joined
 
 def test_nobody_to_join_is_a_typed_error(tmp_path: Path) -> None:
     """Without a process, and beside one that has it open for a moment."""
-    with open_briefly(tmp_path), pytest.raises(NotServed, match="tidelog serve"):
+    with open_briefly(tmp_path), pytest.raises(NotServed, match="tidelog run"):
         tidelog.join(tmp_path)
     with pytest.raises(NotServed):
         tidelog.join(tmp_path)
