@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.request import urlopen
 
 import pytest
+from tests.machinery.store_servers import free_port
 
 import tidelog
 from tidelog.errors import DirectoryLocked
@@ -225,23 +228,33 @@ def test_new_settings_are_taken_while_it_runs(tmp_path: Path) -> None:
     assert "log.dirs" in line
 
 
+def health(port: int) -> Any:
+    """Return what the service answers about its health."""
+    with urlopen(f"http://127.0.0.1:{port}/health") as answer:
+        return json.load(answer)
+
+
 @pytest.mark.parametrize("bad", ["log.cleaner.threads=1000", "x=\\u12", "log.retention.ms=0"])
 def test_settings_that_cannot_be_taken_leave_the_service_running(tmp_path: Path, bad: str) -> None:
     """A line says why; the service continues with those before, and takes better ones later."""
     file = tmp_path / "server.properties"
     good = f"log.dirs={tmp_path / 'a'}\n"
     file.write_text(good, "utf-8")
-    with service("--config", file) as process:
+    port = free_port()
+    with service("--config", file, "--http", port) as process:
         file.write_text(good + bad, "utf-8")
         process.send_signal(signal.SIGHUP)
         read_until(process, "settings-not-taken")
+        [reason] = health(port)["reasons"]
         file.write_text(good + "log.retention.ms=6\n", "utf-8")
         process.send_signal(signal.SIGHUP)
         read_until(process, "settings-taken")
+        status = health(port)["status"]
         process.send_signal(signal.SIGTERM)
         code = process.wait(120)
 
-    assert code == 0
+    assert reason.startswith("the last reload of settings was refused")
+    assert (status, code) == ("ready", 0)
 
 
 def test_levels_of_log_lines_change_while_it_runs(tmp_path: Path) -> None:

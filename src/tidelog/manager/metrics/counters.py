@@ -1,6 +1,7 @@
 """Counts of what was appended and rejected since the start. Kafka: ``BrokerTopicMetrics``.
 
-The counts only grow; rates are left to what scrapes them.
+The counts only grow; rates are left to what scrapes them. ``has_refused_settings``: the last reload
+of settings was refused, so that those in force are not those of the file.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ class Counters:
 
     def __init__(self) -> None:
         self._lock = Lock()
+        self.has_refused_settings = False
         self._counts: dict[tuple[str, str | None], int] = {}
         for name in _REJECTED.values():
             self._counts[name, None] = 0
@@ -83,6 +85,8 @@ class Counters:
             yield Metric(_GROUP, _TYPE, name, tags, count, "counter")
         for name, count in waiters.items():
             yield Metric("tidelog", "LogManager", name, (), count, "counter")
+        is_refused = int(self.has_refused_settings)
+        yield Metric("tidelog", "LogManager", "SettingsNotTaken", (), is_refused)
         for (name, origin), count in commits.items():
             yield Metric("tidelog", "Transactions", name, (("origin", origin),), count, "counter")
 

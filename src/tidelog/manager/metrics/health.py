@@ -22,6 +22,8 @@ _PROBLEMS: Final = {
     " {directoryId}, is not in use (is its disk mounted?): {value:,}",
     "PartitionsDamagedCount": "damaged partitions that take no appends until recovered: {value:,}",
     "uncleanable-partitions-count": "uncleanable partitions of {logDirectory}: {value:,}",
+    "SettingsNotTaken": "the last reload of settings was refused: the log line settings-not-taken"
+    " has the reason",
     "DeadThreadCount": "threads of the log cleaner that have ended: {value:,}",
 }
 """Gauges that are 0 in health, and what another value means."""

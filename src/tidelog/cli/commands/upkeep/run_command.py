@@ -206,7 +206,7 @@ def _reload(
     from tidelog.cli.serving.service_settings import given_settings, service_config
     from tidelog.config.sources import check_dynamic
 
-    events = logging.getLogger(_LOGGER)
+    events, counters = logging.getLogger(_LOGGER), logs.manager.shared.registry.counters
     try:
         new = given_settings(args)
         config = service_config(args, new)
@@ -214,7 +214,9 @@ def _reload(
         logs.manager.update_config(config)
     except (TidelogError, OSError) as error:
         events.error("settings-not-taken reason=%s", error)
+        counters.has_refused_settings = True
         return given
+    counters.has_refused_settings = False
     levels.apply(config.tidelog_log_levels, args.log_levels)
     events.info("settings-taken")
     return new
