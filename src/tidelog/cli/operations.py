@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections import defaultdict
 from contextlib import contextmanager
 from functools import partial
 from random import Random
@@ -142,11 +143,12 @@ def quiet(is_plan: bool) -> Iterator[None]:  # noqa: FBT001 - its only argument
         logger.setLevel(before)
 
 
-def changes_in(fs: FileSystem, directory: str) -> list[FileChange]:
-    """Return the files under ``directory`` that a plan would change; empty if ``fs`` is real."""
-    if not isinstance(fs, OverlayFiles):
-        return []
-    return [change for change in fs.changes() if change.file.startswith(directory + "/")]
+def changes_by_directory(fs: FileSystem) -> Mapping[str, list[FileChange]]:
+    """Return the files that a plan would change, by their directory; none if ``fs`` is real."""
+    found = defaultdict[str, list["FileChange"]](list)
+    for change in fs.changes() if isinstance(fs, OverlayFiles) else ():
+        found[os.path.dirname(change.file)].append(change)
+    return found
 
 
 def print_shrunk(args: Namespace, verb: str, log: Mapping[str, Any]) -> None:

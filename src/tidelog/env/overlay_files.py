@@ -194,6 +194,8 @@ class OverlayFiles(WholeFiles):
     def __init__(self, below: FileSystem) -> None:
         self._below = below
         self._nodes: dict[str, _Node | None] = {}
+        self._paths_in: dict[str, set[str]] = {}
+        """The paths of ``_nodes`` by the directory that they lie in."""
         self._locked: set[str] = set()
         self._lock = RLock()
 
@@ -223,7 +225,7 @@ class OverlayFiles(WholeFiles):
             below = None
             if node.below_bytes and node.below_path is not None:
                 below = self._below.open(node.below_path)
-            self._nodes[path] = node
+            self._put(path, node)
             return OverlayFile(node, path, below, self._lock, is_writable=mode != "r")
 
     def rename(self, source: str, target: str) -> None:
@@ -242,21 +244,22 @@ class OverlayFiles(WholeFiles):
             if self._find(target) is not None:
                 raise os_error(errno.EEXIST, target)
             self._check_parent(target)
-            self._nodes[source] = self._nodes[target] = node
+            self._put(source, node)
+            self._put(target, node)
 
     def delete(self, path: str) -> None:
         """Delete a file."""
         with self._lock:
             if self._existing(path).is_directory and not self.is_link(path):
                 raise os_error(errno.EISDIR, path)
-            self._nodes[path] = None
+            self._put(path, None)
 
     def delete_directory(self, path: str) -> None:
         """Delete an empty directory."""
         with self._lock:
             if self.list(path):
                 raise os_error(errno.ENOTEMPTY, path)
-            self._nodes[path] = None
+            self._put(path, None)
 
     def list(self, path: str) -> list[str]:
         """Return the names in a directory, in no particular order."""
@@ -265,10 +268,9 @@ class OverlayFiles(WholeFiles):
             if not node.is_directory:
                 raise os_error(errno.ENOTDIR, path)
             names = set(self._below.list(node.below_path)) if node.below_path is not None else set()
-            for changed, entry in self._nodes.items():
-                if os.path.dirname(changed) == path:
-                    name = os.path.basename(changed)
-                    (names.discard if entry is None else names.add)(name)
+            for changed in self._paths_in.get(path, ()):
+                name = os.path.basename(changed)
+                (names.discard if self._nodes[changed] is None else names.add)(name)
             return list(names)
 
     def make_directory(self, path: str) -> None:
@@ -281,7 +283,7 @@ class OverlayFiles(WholeFiles):
                 raise os_error(errno.EEXIST, path)
             parent = os.path.dirname(path)
             self.make_directory(parent)
-            self._nodes[path] = _Node(self._find_time(parent), is_directory=True)
+            self._put(path, _Node(self._find_time(parent), is_directory=True))
 
     def stat(self, path: str) -> FileStat:
         """Return size, time of modification and kind."""
@@ -313,7 +315,7 @@ class OverlayFiles(WholeFiles):
         with self._lock:
             node = self._existing(path)
             node.mtime_ms = mtime_ms
-            self._nodes[path] = node
+            self._put(path, node)
 
     def lock(self, path: str) -> FileLock:
         """Lock a file within this overlay."""
@@ -322,7 +324,7 @@ class OverlayFiles(WholeFiles):
                 raise DirectoryLocked(path, os.getpid())
             self._check_parent(path)
             if self._find(path) is None:
-                self._nodes[path] = _Node(0)
+                self._put(path, _Node(0))
             self._locked.add(path)
             return OverlayLock(self._locked, path)
 
@@ -373,6 +375,11 @@ class OverlayFiles(WholeFiles):
         size = found.size_bytes
         return _Node(found.mtime_ms, below_path=path, below_bytes=size, size=size)
 
+    def _put(self, path: str, node: _Node | None) -> None:
+        """Keep the node with this name; None: there is none from now on."""
+        self._nodes[path] = node
+        self._paths_in.setdefault(os.path.dirname(path), set()).add(path)
+
     def _existing(self, path: str) -> _Node:
         node = self._find(path)
         if node is None:
@@ -400,8 +407,8 @@ class OverlayFiles(WholeFiles):
                 child = os.path.join(source, name)
                 self._move(child, os.path.join(target, name), self._existing(child))
             node = _Node(node.mtime_ms, is_directory=True)
-        self._nodes[source] = None
-        self._nodes[target] = node
+        self._put(source, None)
+        self._put(target, node)
 
     # Changes
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 
 import pytest
+from tests.machinery.counted_lines import Lines
 
 from tidelog.env.overlay_files import FileChange, OverlayFiles
 from tidelog.testing import CrashFileSystem
@@ -75,6 +76,21 @@ def test_a_file_rewritten_with_the_same_bytes_has_not_changed(below: CrashFileSy
     overlay.read(FILE)
 
     assert overlay.changes() == []
+
+
+def test_a_listing_costs_nothing_for_changes_elsewhere(below: CrashFileSystem) -> None:
+    """Else a plan over many directories takes time with the square of their number."""
+    overlay, lines = OverlayFiles(below), []
+    for number in range(3):
+        overlay.make_directory(f"/data/dir{number}")
+        for name in range(10):
+            overlay.write(f"/data/dir{number}/{name}", b"")
+        counted = Lines()
+        with counted.counted():
+            assert len(overlay.list("/data/dir0")) == 10
+        lines.append(counted.count)
+
+    assert lines[0] == lines[1] == lines[2] > 10
 
 
 def test_a_lock_below_does_not_matter(below: CrashFileSystem) -> None:

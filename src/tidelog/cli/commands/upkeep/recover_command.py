@@ -186,13 +186,14 @@ def _recovered(chosen: ChosenPartitions, args: Namespace, fs: FileSystem) -> _Fo
 
 def _print_all(chosen: ChosenPartitions, found: _Found, fs: FileSystem, args: Namespace) -> int:
     """Print what was found; return the exit code."""
-    from tidelog.cli.operations import changes_in
+    from tidelog.cli.operations import changes_by_directory
 
     for text in found.refused:
         print_message("recover", text)
     paths: dict[tuple[str, int], str] = {place.key: place.path for place in chosen.places}
+    changed = changes_by_directory(fs)
     for log in found.logs:
-        changes = changes_in(fs, paths[log.topic, log.partition])
+        changes = changed.get(paths[log.topic, log.partition], [])
         row = {**as_json(log), "files": list_as_json(changes)}
         lines = _lines(log, changes, "would be " if args.dry_run else "", is_full=args.full)
         print_row(args, row, "\n".join(map(printable, lines)))
