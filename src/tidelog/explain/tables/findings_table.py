@@ -32,7 +32,13 @@ def _of_directory(source: TableSource, keys: Keys) -> Iterator[Row]:
 def _of_partition(source: TableSource, key: TopicPartition) -> Iterator[Row]:
     path = source.directory.partition_path(*key)
     is_compacted = source.topic(key.topic).is_compacted
-    check = verify_partition(source.fs, path, clock=source.clock, is_compacted=is_compacted)
+    check = verify_partition(
+        source.fs,
+        path,
+        clock=source.clock,
+        is_compacted=is_compacted,
+        checkpoints=source.checkpoint_lines,
+    )
     for finding in check.findings:
         yield _row(Located(key, finding))
 

@@ -20,6 +20,7 @@ from tidelog.env.files import is_gone
 from tidelog.explain.plans.directory_retention import DirectoryRetention
 from tidelog.explain.plans.plan_terms import PlanTerms
 from tidelog.explain.transactional_ids import TransactionalIds
+from tidelog.explain.verify.verify_files import CheckpointLines
 from tidelog.readonly.absent_partitions import BY_ARGUMENT
 from tidelog.readonly.read_again import MAY_PASS, read_again
 from tidelog.readonly.read_only_directory import open_directory_read_only
@@ -137,6 +138,7 @@ class TableSource(PlanTerms):
         LogConfig().with_overrides(settings)
         super().__init__(directory, clock=clock, overrides=settings)
         self.ids: Final = TransactionalIds(directory)
+        self.checkpoint_lines: Final = CheckpointLines(directory.fs)
         self._disk_percent: Final[int] = BrokerConfig.parse(
             {"log.dirs": directory.paths[0], _DISK_PERCENT: percent}
         ).tidelog_retention_disk_percent

@@ -36,7 +36,8 @@ from tidelog.segment.filenames import (
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
 
-    from tidelog.env.files import FileSystem
+    from tidelog.codec.checkpoint_file import OffsetCheckpoint
+    from tidelog.env.files import FileStat, FileSystem
     from tidelog.segment.filenames import TopicPartition
 
 _LEFTOVERS: Final = {
@@ -64,6 +65,31 @@ class Promises(NamedTuple):
     is_clean: bool
 
 
+class CheckpointLines:
+    """The offset checkpoints of data directories; used by one thread at a time.
+
+    Each has a line for every partition, so that checks of many parse it once, and again only after
+    a writer has replaced it: no log is judged by older lines than there are.
+    """
+
+    def __init__(self, fs: FileSystem) -> None:
+        self._fs: Final = fs
+        self._parsed: Final[dict[str, tuple[FileStat, OffsetCheckpoint]]] = {}
+
+    def read(self, path: str) -> OffsetCheckpoint:
+        """Return the lines of a file; errors as ``read_checkpoint``."""
+        try:
+            stat = self._fs.stat(path)  # before the lines: a change in between is seen next time
+        except FileNotFoundError:
+            return read_checkpoint(self._fs, path)
+        if not stat.inode:  # in an archive, whose files have no times either
+            return read_checkpoint(self._fs, path)
+        known = self._parsed.get(path)
+        if known is None or known[0] != stat:
+            known = self._parsed[path] = stat, read_checkpoint(self._fs, path)
+        return known[1]
+
+
 class LogFiles(NamedTuple):
     """The files of a partition directory by kind: base offsets and snapshot offsets, ascending."""
 
@@ -86,14 +112,14 @@ class LogFiles(NamedTuple):
 
 
 def read_promises(
-    fs: FileSystem, data_dir: str, key: TopicPartition
+    fs: FileSystem, data_dir: str, key: TopicPartition, checkpoints: CheckpointLines
 ) -> Generator[Finding, None, Promises]:
     """Yield what is wrong with the checkpoint files; return the lines about one log."""
     said: dict[str, int | None] = {}
     for name in CHECKPOINT_FILES:
         path = os.path.join(data_dir, name)
         remedy = "correct the file, or delete it: logs are then checked from their start"
-        lines = yield from attempt(partial(read_checkpoint, fs, path), path, remedy, byte=0)
+        lines = yield from attempt(partial(checkpoints.read, path), path, remedy, byte=0)
         said[name] = (lines or {}).get(key)
     return Promises(
         said[HIGH_WATERMARK_FILE],

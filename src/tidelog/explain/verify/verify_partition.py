@@ -35,6 +35,7 @@ from tidelog.explain.verify.findings import (
 )
 from tidelog.explain.verify.verify_batches import BatchChecks, search_behind
 from tidelog.explain.verify.verify_files import (
+    CheckpointLines,
     LogFiles,
     Promises,
     check_metadata,
@@ -138,6 +139,7 @@ def verify_partition(
     clock: Clock,
     is_compacted: bool = False,
     on_progress: Callable[[int], None] = lambda _: None,
+    checkpoints: CheckpointLines | None = None,
 ) -> PartitionCheck:
     """Return everything that is found in a partition directory; arguments as ``LogVerifier``.
 
@@ -145,13 +147,19 @@ def verify_partition(
     the directory from being read is damage, too. Raises UnknownTopicOrPartition if there is none.
     """
     files = reading(fs)
+    lines = checkpoints or CheckpointLines(files)
     checked = Checked()
 
     def check() -> list[Finding]:
         nonlocal checked
         for _ in range(MAX_LOOKS):
             verifier = LogVerifier(
-                files, directory, clock=clock, is_compacted=is_compacted, on_progress=on_progress
+                files,
+                directory,
+                clock=clock,
+                is_compacted=is_compacted,
+                on_progress=on_progress,
+                checkpoints=lines,
             )
             checked = verifier.checked
             try:
@@ -204,6 +212,7 @@ class LogVerifier:
         is_compacted: whether offsets may be missing by right; a line of the cleaner's checkpoint
             means the same.
         on_progress: called with the bytes of records checked so far.
+        checkpoints: those of the data directory; shared by the checks of many partitions.
     """
 
     def __init__(
@@ -214,6 +223,7 @@ class LogVerifier:
         clock: Clock,
         is_compacted: bool = False,
         on_progress: Callable[[int], None] = lambda _: None,
+        checkpoints: CheckpointLines | None = None,
     ) -> None:
         self._fs = fs
         self._directory = directory
@@ -221,6 +231,7 @@ class LogVerifier:
         self._clock = clock
         self._is_compacted = is_compacted
         self._on_progress = on_progress
+        self._checkpoints = checkpoints or CheckpointLines(fs)
         self.checked: Final = Checked()
         self._next_offset = 0
         self._is_damaged = False
@@ -231,7 +242,7 @@ class LogVerifier:
         Raises InvalidTopic for a directory whose name is not one of a partition; OSError.
         """
         key = parse_topic_partition(os.path.basename(self._directory))
-        promised = yield from read_promises(self._fs, self._data_dir, key)
+        promised = yield from read_promises(self._fs, self._data_dir, key, self._checkpoints)
         files = yield from list_files(self._fs, self._directory)
         self._is_compacted |= promised.cleaner_offset is not None
         yield from check_names(self._directory, files)

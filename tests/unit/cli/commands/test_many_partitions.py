@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     [
         ("plan", "recovery", "--full"),
         ("recover", "--dry-run", "--full"),
+        ("verify",),
+        ("table", "findings"),
     ],
     ids=" ".join,
 )

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import errno
+import os
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.machinery.log_home import LogHome
 
+from tidelog.codec.checkpoint_file import write_checkpoint
+from tidelog.explain.verify.verify_files import CheckpointLines
 from tidelog.explain.verify.verify_partition import LogVerifier, verify_partition
 from tidelog.log.producers.producer_snapshot import pack_snapshot, unpack_snapshot
 from tidelog.records.builder import build_batch
 from tidelog.records.control import build_marker
+from tidelog.segment.filenames import parse_topic_partition
 
 if TYPE_CHECKING:
     from tests.machinery.fields import ProducerFields
@@ -172,6 +176,38 @@ def test_a_negative_epoch_is_damage(home: LogHome, line: str) -> None:
     home.write("leader-epoch-checkpoint", f"0\n1\n{line}\n".encode())
 
     assert ("damage", "leader-epoch-checkpoint") in findings(home)
+
+
+def test_checks_of_many_partitions_read_a_checkpoint_once(home: LogHome) -> None:
+    """Each file has a line for every partition."""
+    path = "/data/replication-offset-checkpoint"
+    write_checkpoint(home.fs, path, {("t", 0): 4, ("t", 1): 4})
+    checkpoints, traced = CheckpointLines(home.fs), home.fs.trace()
+
+    for _ in range(3):
+        verify_partition(home.fs, home.directory, clock=home.clock, checkpoints=checkpoints)
+
+    assert [one.path for one in traced if one.name == "open"].count(path) == 1
+
+
+def test_a_checkpoint_that_was_replaced_meanwhile_is_read_again(home: LogHome) -> None:
+    """Beside a writer a log must not be judged by older lines, though size and time are equal."""
+    path = "/data/replication-offset-checkpoint"
+    key = parse_topic_partition(os.path.basename(home.directory))
+    checkpoints = CheckpointLines(home.fs)
+
+    def damaged() -> bool:
+        check = verify_partition(home.fs, home.directory, clock=home.clock, checkpoints=checkpoints)
+        return any(row.severity.value == "damage" and row.path == path for row in check.findings)
+
+    found = []
+    for high_watermark in (4, 5, 4):
+        write_checkpoint(home.fs, path, {key: high_watermark})
+        found.append(damaged())
+    home.fs.delete(path)
+    found.append(damaged())
+
+    assert found == [False, True, False, False]
 
 
 def test_files_that_wait_for_deletion_are_one_finding(home: LogHome) -> None:

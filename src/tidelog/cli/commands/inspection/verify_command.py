@@ -99,10 +99,12 @@ def _verify_all(
     Records may be missing if ``is_compacted``, or if a topic's own settings say so.
     """
     from tidelog.cli.progress import current_line
+    from tidelog.explain.verify.verify_files import CheckpointLines
     from tidelog.explain.verify.verify_partition import verify_partition
 
     places = chosen.places
     sizes = [_size_bytes(chosen.directory.fs, place) for place in places]
+    checkpoints = CheckpointLines(chosen.directory.fs)
     line, before = current_line(), 0
     with line.task("verifying", sum(sizes)) as task:
 
@@ -114,6 +116,7 @@ def _verify_all(
                 clock=SYSTEM_CLOCK,
                 is_compacted=is_compacted or (topic is not None and topic.is_compacted),
                 on_progress=lambda done: task.show(before + done),
+                checkpoints=checkpoints,
             )
 
         for place, size in zip(places, sizes, strict=True):
