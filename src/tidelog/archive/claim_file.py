@@ -70,14 +70,16 @@ class ClaimFile(NamedTuple):
     ``drawn`` are incarnations of its claims, by the URI of the archive, newest first: the one that
     the archive names, and those drawn since, whose claims may come late. ``digests`` are those of
     archived segments, by base offset: else each claim would read all of them again. ``archive`` is
-    the one into which the log is moved bit by bit; None: the disk has all of it. ``is_deleted``:
-    the topic was deleted, and the archive still is to be.
+    the one into which the log is moved bit by bit; None: the disk has all of it. ``left`` is the
+    one of which that was so before, as it was then: what was removed of it still is to be deleted.
+    ``is_deleted``: the topic was deleted, and its archive still is to be.
     """
 
     inode: int = 0
     drawn: Mapping[str, tuple[str, ...]] = {}
     digests: Mapping[int, Digest] = {}
     archive: KnownArchive | None = None
+    left: KnownArchive | None = None
     is_deleted: bool = False
 
     def drawn_since(self, uri: str, incarnation: str) -> tuple[str, ...] | None:
@@ -192,8 +194,9 @@ def write_claim(fs: FileSystem, path: str, claim: ClaimFile) -> None:
             "archives": {uri: list(drawn) for uri, drawn in sorted(claim.drawn.items())},
             "digests": {str(base): list(one) for base, one in sorted(claim.digests.items())},
         }
-        if claim.archive is not None:
-            fields |= {"archive": list(claim.archive), "deleted": claim.is_deleted}
+        for name, archive in (("archive", claim.archive), ("left", claim.left)):
+            if archive is not None:
+                fields |= {name: list(archive), "deleted": claim.is_deleted}
         return json.dumps(fields).encode()
 
     replace_file_by(fs, path, content)
@@ -207,7 +210,7 @@ def carry_claim(fs: FileSystem, path: str, to: str) -> None:
 
 
 def note_deleted(fs: FileSystem, data_dir: str, topic_ids: Container[UUID]) -> None:
-    """Note durably that topics were deleted, in each file of a log that continues an archive.
+    """Note durably that topics were deleted, in each file of a log that continued an archive.
 
     Only then may the archive be deleted: a topic that is merely not known may be known again. Other
     files of these topics are deleted: those archives stay, as somebody has asked for each copy.
@@ -216,7 +219,8 @@ def note_deleted(fs: FileSystem, data_dir: str, topic_ids: Container[UUID]) -> N
         if topic_id not in topic_ids:
             continue
         path = claim_file(data_dir, topic_id, partition)
-        if read_claim(fs, path).archive is None:
+        known = read_claim(fs, path)
+        if known.archive is None and known.left is None:
             fs.delete(path)
         else:
             change_claim(fs, path, lambda known: known._replace(is_deleted=True))
@@ -228,11 +232,16 @@ def _parsed(content: Any) -> ClaimFile:  # noqa: ANN401 - whatever JSON holds
         raise ValueError(f"{inode} is not an inode")
     drawn = {str(uri): tuple(map(str, each)) for uri, each in content["archives"].items()}
     digests = {int(base): Digest(*map(int, one)) for base, one in content["digests"].items()}
-    archive, is_deleted = None, False
-    if "archive" in content:
-        is_deleted = bool(content["deleted"])
-        uri, start, end = content["archive"]
-        archive = KnownArchive(str(uri), int(start), int(end))
-        if archive.start < 0 or archive.end < 0:
-            raise ValueError(f"an archive cannot have offsets {archive.start} to {archive.end}")
-    return ClaimFile(inode, drawn, digests, archive, is_deleted)
+    archive, left = _archive_in(content, "archive"), _archive_in(content, "left")
+    is_deleted = False if archive is None and left is None else bool(content["deleted"])
+    return ClaimFile(inode, drawn, digests, archive, left, is_deleted)
+
+
+def _archive_in(content: Any, name: str) -> KnownArchive | None:  # noqa: ANN401 - as above
+    if name not in content:
+        return None
+    uri, start, end = content[name]
+    archive = KnownArchive(str(uri), int(start), int(end))
+    if archive.start < 0 or archive.end < 0:
+        raise ValueError(f"an archive cannot have offsets {archive.start} to {archive.end}")
+    return archive

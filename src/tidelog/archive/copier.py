@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from tidelog.archive.chain import Chain, version_name
 from tidelog.archive.chain_state import ChainState, claim_of
-from tidelog.archive.claim_file import Digest, change_claim, claim_file, read_claim
+from tidelog.archive.claim_file import Digest, KnownArchive, change_claim, claim_file, read_claim
 from tidelog.archive.deltas import (
     DELETED_BEFORE,
     NOT_ON_DISK,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from random import Random
     from uuid import UUID
 
-    from tidelog.archive.claim_file import ClaimFile, KnownArchive
+    from tidelog.archive.claim_file import ClaimFile
     from tidelog.archive.deltas import Entry, Operation
     from tidelog.env.files import FileSystem
     from tidelog.store.objects import Objects
@@ -234,23 +234,31 @@ class Copier:
         if not self.state.is_deleted:
             self._commit([Deleted()])
 
-    def remember(self, archive: KnownArchive | None) -> None:
-        """Note durably, in the claim file, that the log continues an archive; None: it does not.
+    def remember(self, archive: KnownArchive) -> None:
+        """Note durably, in the claim file, that the log continues an archive.
 
         A start that was noted as higher stays: records were deleted meanwhile.
         """
-        if archive is not None and archive == self._remembered:  # each look would read the file
+        if archive == self._remembered:  # each look would read the file
             return
 
         def noted(known: ClaimFile) -> ClaimFile:
-            old = known.archive
-            if archive is None or old is None or old.uri != archive.uri:
-                return known._replace(archive=archive)
+            old, left = known.archive, known.left
+            if left is not None and left.uri == archive.uri:
+                left = None
+            if old is None or old.uri != archive.uri:
+                return known._replace(archive=archive, left=left)
             start = max(archive.start, old.start)
-            return known._replace(archive=archive._replace(start=start))
+            return known._replace(archive=archive._replace(start=start), left=left)
 
         self._change_own(noted)
         self._remembered = archive
+
+    def leave(self) -> None:
+        """Note durably, in the claim file, that the log continues this archive no longer."""
+        left = KnownArchive(self._store.name, self.state.start, self.state.end)
+        self._change_own(lambda known: known._replace(archive=None, left=left))
+        self._remembered = None
 
     def sweep(self, now_ms: int) -> int:
         """Delete objects that nothing needs any more, after a copy; return how many.

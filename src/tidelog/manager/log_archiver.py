@@ -169,7 +169,7 @@ class LogArchiver:
         copier.look()
         removed = copier.delete_below(self.log.local_log_start_offset, "disabled")
         # Last: with it the log begins in the archive, and this is done again.
-        copier.remember(None)
+        copier.leave()
         self.log.note_archived(None)
         return ArchivePass(removed=tuple(removed))
 

@@ -11,7 +11,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.archive.claim_file import claim_file, claims_among, read_claim
-from tidelog.archive.deleted_topic import end_archive
+from tidelog.archive.deleted_topic import end_archive, sweep_archive
 from tidelog.errors import (
     ArchiveOvertaken,
     CleaningAborted,
@@ -20,7 +20,7 @@ from tidelog.errors import (
     TidelogError,
 )
 from tidelog.manager.archiving import check_place, why_not_archived
-from tidelog.manager.log_archiver import LogArchiver
+from tidelog.manager.log_archiver import SWEEP_MS, LogArchiver
 from tidelog.manager.manager_part import ManagerPart
 from tidelog.manager.metrics.metric import Metric, tags_of
 from tidelog.service.move_pace import CopyThrottle
@@ -75,6 +75,8 @@ class Archiving(ManagerPart):
         self._archivers: dict[TopicPartition, LogArchiver] = {}
         self._reasons: dict[TopicPartition | _Claim, str] = {}
         """Why the last pass over a log, or over a claim, failed."""
+        self._swept_ms: dict[_Claim, int | None] = {}
+        """When an archive that its log has left was swept last; None: nothing is left of it."""
         self._throttle: Final = CopyThrottle(
             shared.machine.clock, lambda: config().remote_log_manager_copy_max_bytes_per_second
         )
@@ -99,6 +101,8 @@ class Archiving(ManagerPart):
         self._machine.scheduler.run_all("tidelog-archive", tasks, threads)
         for what in self._reasons.keys() - wanted.keys() - settled.keys():
             del self._reasons[what]
+        for claim in self._swept_ms.keys() - settled.keys():  # it may be left again
+            del self._swept_ms[claim]
 
     def metrics(self) -> Iterator[Metric]:
         """Yield how far the archives are, and what was done since the start."""
@@ -208,16 +212,28 @@ class Archiving(ManagerPart):
 
     def _settle(self, claim: _Claim, key: TopicPartition | None) -> None:
         """End what a claim is about, if its topic is deleted or archived no longer."""
-        fs = self._machine.fs
-        known = read_claim(fs, claim_file(claim.data_dir, *claim.part))
-        if known.archive is None or known.archive.uri != self._store.name:
+        known = read_claim(self._machine.fs, claim_file(claim.data_dir, *claim.part))
+        archive = known.archive or known.left
+        if archive is None or archive.uri != self._store.name:
             return
-        if key is not None:
+        if key is None:
+            if known.is_deleted and end_archive(self._machine, self._store, *claim):
+                _log.info("archive-ended log=%s", claim)
+        elif known.archive is not None:
             self._disable(key, claim.data_dir)
-        elif known.is_deleted and end_archive(
-            self._machine, self._store, claim.data_dir, claim.part
-        ):
-            _log.info("archive-ended log=%s", claim)
+        else:
+            self._sweep(key, claim)
+
+    def _sweep(self, key: TopicPartition, claim: _Claim) -> None:
+        """Delete what was removed a day ago from an archive that its log has left."""
+        now_ms, swept_ms = self._machine.clock.now_ms(), self._swept_ms.get(claim, 0)
+        if swept_ms is None or now_ms - swept_ms < SWEEP_MS:
+            return
+        with self._cleaning.exclusive(key):
+            if self._registry.served(key).log.data_dir != claim.data_dir:
+                return
+            is_done = sweep_archive(self._machine, self._store, *claim)
+        self._swept_ms[claim] = None if is_done else now_ms
 
     def _disable(self, key: TopicPartition, data_dir: str) -> None:
         with self._cleaning.exclusive(key):
