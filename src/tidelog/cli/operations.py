@@ -185,11 +185,13 @@ def print_shrunk_total(
     verb: str,
     *,
     hidden: int | None = None,
+    is_archived: bool = False,
     **others: int,
 ) -> None:
     """Print what was or would be deleted in all; arguments as of ``print_shrunk``.
 
-    ``hidden``: of a deletion of records, how many offsets readers no longer see.
+    ``hidden``: of a deletion of records, how many offsets readers no longer see; ``is_archived``:
+    whether the service deletes them in an archive, too.
     """
     deleted = [segment for log in logs for segment in log["deleted"]]
     freed_bytes = sum(log["freedBytes"] for log in logs)
@@ -201,6 +203,7 @@ def print_shrunk_total(
     text = f"{segments} of {partitions}, {freed}, {records}"
     if hidden is not None:
         text = f"{records} of {partitions}: on the disk {segments}, {freed}"
+        text += "; in the archive a day later" if is_archived else ""
         others["hiddenOffsets"] = hidden
     print_total(
         args,

@@ -55,15 +55,23 @@ def run(args: Namespace) -> int:
 
     Returns 1 if a partition of the catalogue is missing.
     """
-    from tidelog.cli.operations import print_shrunk_total
+    from tidelog.cli.operations import plan_terms, print_shrunk_total
     from tidelog.cli.partition_choice import chosen_to_change
 
     chosen = chosen_to_change(args, [args.topic], may_be_empty=False)
     has_loss = chosen.report_missing(args.command)
+    config = plan_terms(args, chosen.directory, is_lenient=True).config(args.topic)
     logs = _print_plan(args, chosen) if args.dry_run else _deleted(args, chosen.places)
     verb = "would delete" if args.dry_run else "deleted"
     hidden = sum(map(_hidden_offsets, logs))
-    print_shrunk_total(args, logs, verb, hidden=hidden, missing=len(chosen.missing))
+    print_shrunk_total(
+        args,
+        logs,
+        verb,
+        hidden=hidden,
+        is_archived=config.remote_storage_enable,
+        missing=len(chosen.missing),
+    )
     return int(has_loss)
 
 

@@ -539,6 +539,18 @@ def test_what_has_expired_goes_from_the_archive_without_a_service(cli: Cli, kept
         assert [row["logStartOffset"] for row in rows] == starts
 
 
+@pytest.mark.parametrize("words", [["--dry-run"], []])
+def test_records_are_deleted_in_the_archive_later(cli: Cli, words: list[str]) -> None:
+    """Of a topic that a service archives; its command deletes files of the disk."""
+    with tidelog.open(cli.data, log_cleaner_enable=False) as logs:
+        logs.create_topic("u", config={**SETTINGS, "remote.storage.enable": "true"})
+        logs.append_all("u", [b"x" * 300] * 5)
+
+    told = [cli.on("delete-records", topic, "-p", 0, "--before", 2, *words) for topic in "tu"]
+
+    assert [" bytes; in the archive a day later\n" in one.out for one in told] == [False, True]
+
+
 @pytest.mark.usefixtures("kept")
 def test_without_an_archive_to_ask_nothing_goes(cli: Cli, tmp_path: Path) -> None:
     """It may be the only copy: an archive that is gone, and one that there never was."""
