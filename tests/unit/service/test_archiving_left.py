@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING
 
 import pytest
@@ -27,6 +28,7 @@ from tidelog.manager.log_archiver import SWEEP_MS
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
+    from tests.conftest import Enumerated
     from tests.machinery.object_model import ObjectModel, Timed
 
     from tidelog.archive.chain_state import ChainState
@@ -136,3 +138,32 @@ def test_an_archive_that_is_enabled_again_is_the_logs(store: Timed) -> None:
         store.now_ms *= 2
         archive(manager)
         assert objects_of(store) == len(claims_among(home.files())) == 0
+
+
+def test_an_error_while_an_archive_is_left_costs_no_record(
+    store: Timed, enumerated: Enumerated
+) -> None:
+    """At each operation on the disk; the next service completes it."""
+    failed = 0
+    for at in range(0, 60, 5):
+        store.objects.clear()
+        store.times.clear()
+        store.now_ms = 0
+        home = ManagerHome(seed=at)
+        with service(home) as manager:
+            manager.create_topic("t", config=ARCHIVED)
+            append(manager, 20)
+            archive_and_delete(home, manager)
+            first = manager.partition("t", 0).log.local_log_start_offset
+            manager.alter_topic("t", DISABLED)
+            home.fs.fail_at(at, OSError(errno.ENOSPC, "injected"))
+            archive(manager)
+            failed += metrics_of(manager, "FailedLogsCount") == 1
+            home.fs.mend()
+        with service(home) as manager:
+            archive(manager)
+            store.now_ms = REMOVED_MS
+            home.clock.advance(SWEEP_MS)
+            assert objects_of(store) == len(state_of(store, manager).entries)
+            assert owned(manager) == offsets_read(home) == list(range(first, 20))
+    enumerated("passes that failed", failed, at_least=5)
