@@ -54,20 +54,20 @@ def next_block(manager: LogManager) -> int:
 
     It comes after all that are reserved there or in the logs: a broker that assigns the id of a
     producer in a log refuses the records of the new one. Where others may have ids from the
-    directory that was mirrored or archived, it is drawn at random, from above those. All logs are
-    loaded.
+    directory that was mirrored or archived, it is drawn at random, from far above those: they may
+    have been given out by a broker that got a mirror itself. All logs are loaded.
     """
     fs, rng = manager.machine.fs, manager.machine.rng
-    ids = [-1]
-    for path in manager.live_dirs:
-        one = _read(fs, path)
-        ids += [one.next - 1] if one is not None and one.next % _RANGE else []
-        if one is not None and _range_of(one.next) >= _APART:
-            ids.append(rng.randrange(_RANGE // 4, _RANGE // 2))
+    found = [one for one in (_read(fs, path) for path in manager.live_dirs) if one is not None]
+    ids = [one.next - 1 for one in found if one.next % _RANGE]
     for name in manager.topics():
         for partition in manager.partitions(name):
             ids += _in_log(partition.log, is_coordinators=name == TRANSACTIONS_TOPIC)
-    return _block_after(max(one for one in ids if _range_of(one) <= _KAFKAS))
+    greatest = max((one for one in ids if _range_of(one) == _KAFKAS), default=-1)
+    if any(_range_of(one.next) >= _APART for one in found):
+        left = _RANGE - greatest
+        greatest += rng.randrange(left // 4, left // 2 + 1)
+    return _block_after(greatest)
 
 
 def begin_apart(fs: FileSystem, data_dir: str, rng: Random) -> None:
@@ -177,12 +177,15 @@ class ProducerIds:
     def _drawn_by_kafka(self) -> frozenset[int]:
         """Return the ranges that brokers draw from, which do not see what is given out here.
 
-        They go by what a controller has noted, or finds when it first starts.
+        They go by what a controller has noted, or finds when it first starts. Their topics show
+        that there is one where its notes lie in another directory (``metadata.log.dir``).
         """
-        fs = self._manager.machine.fs
-        names = (f"{METADATA_TOPIC}-0", BOOTSTRAP_FILE)
-        paths = (os.path.join(path, name) for path in self._manager.live_dirs for name in names)
-        return frozenset({_KAFKAS} if any(map(fs.exists, paths)) else ())
+        manager, names = self._manager, (f"{METADATA_TOPIC}-0", BOOTSTRAP_FILE)
+        paths = (os.path.join(path, name) for path in manager.live_dirs for name in names)
+        is_theirs = any(map(manager.machine.fs.exists, paths)) or any(
+            topic.is_adopted for topic in manager.topics().values()
+        )
+        return frozenset({_KAFKAS} if is_theirs else ())
 
     def _settle(self, live: Mapping[str, str], ids: _IdsInLogs) -> None:
         """Give each directory a range that none of the others has, and begin it after its logs.

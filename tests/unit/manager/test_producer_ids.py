@@ -11,6 +11,7 @@ import pytest
 from tests.machinery.directory_home import DataHome
 
 import tidelog
+from tidelog.datadir.catalogue import CATALOGUE_FILE
 from tidelog.datadir.cluster_metadata.bootstrap import BOOTSTRAP_FILE
 from tidelog.errors import KafkaStorageError
 from tidelog.manager.directories.join_directories import join_directories
@@ -209,6 +210,32 @@ def test_a_broker_that_gets_a_mirror_begins_above_the_ids_of_its_source() -> Non
         with tidelog.open(path, files=files, clock=ManualClock()) as logs:
             assert (next_block(logs.manager) >= RANGE // 4) == is_mirror
             assert next_block(logs.manager) < RANGE // 2 + BLOCK
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_broker_that_gets_a_mirror_of_a_broker_begins_far_above_its_ids(seed: int) -> None:
+    """Also where that one had got a mirror, too: its producers may have any id soon after those."""
+    home, greatest = DataHome(), 3 * RANGE // 8
+    home.fs.make_directory(home.path)
+    begin_apart(home.fs, home.path, Random(seed))
+    with home.open(rng=Random(seed)) as logs:
+        logs.create_topic("t")
+        now_ms = logs.manager.machine.clock.now_ms()
+        record = (now_ms, None, b"v", ())
+        batch = build_batch([record], producer_id=greatest, producer_epoch=0, base_sequence=0)
+        logs.partition("t", 0).append(batch)
+
+        assert greatest + RANGE // 8 < next_block(logs.manager) < RANGE
+
+
+def test_topics_of_a_broker_keep_its_range_where_its_metadata_lies_elsewhere() -> None:
+    """In ``metadata.log.dir``, which need not be known here."""
+    files = CrashFileSystem()
+    with tidelog.open("/a", files=files, clock=ManualClock()) as logs:
+        logs.create_topic("t")
+    files.delete(f"/a/{CATALOGUE_FILE}")
+
+    assert min(drawn(files, ["/a"])) >= RANGE
 
 
 @pytest.mark.parametrize("more", ["", ', "next": -1', ', "next": 1, "ranges": 5e9'])
