@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from tests.machinery.directory_home import DataHome
 from tests.unit.manager.test_mirror import append, transact
 
@@ -15,6 +16,8 @@ from tidelog.env.scheduler import InlineScheduler
 from tidelog.explain.verify.findings import Severity
 from tidelog.explain.verify.verify_partition import verify_partition
 from tidelog.log.loading.cut_files import CutDescription, CutName, topic_part
+from tidelog.manager.producer_ids import BLOCK, ProducerIds
+from tidelog.manager.producer_ids import FILE_NAME as PRODUCER_IDS_FILE
 from tidelog.manager.rescue import rescued_partition
 from tidelog.manager.rescue.failing_files import FailingFiles
 from tidelog.manager.rescue.rescue import Rescue
@@ -24,8 +27,6 @@ from tidelog.records.isolation import Isolation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    import pytest
 
     from tidelog.log.log import Log
     from tidelog.manager.rescue.rescued_partition import Rescued, RescuedPartition
@@ -199,6 +200,26 @@ def test_no_offset_is_given_again() -> None:
         append(log, b"next")
     assert home.values()[12] == b"next"
     assert gaps(one) == [(int(last[:20]), 12, True)]
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_no_id_of_a_producer_is_given_again(is_known: bool) -> None:
+    """Also where it is not known which ones the broken directory has given out.
+
+    A broker of Kafka notes them elsewhere, and a producer may have written nothing yet.
+    """
+    home = Home(*LETTERS)
+    with home.home.open() as logs:
+        given = ProducerIds(logs.manager).next()
+    if not is_known:
+        home.fs.delete(f"{DATA}/{PRODUCER_IDS_FILE}")
+
+    home.rescue()
+
+    with home.home.open(paths=(NEW,)) as copy:
+        found = ProducerIds(copy.manager).next()
+    assert found >= given + BLOCK
+    assert (found < 1 << 40) == is_known
 
 
 def test_an_empty_log_keeps_its_offsets() -> None:

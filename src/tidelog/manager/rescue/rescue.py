@@ -32,6 +32,7 @@ from tidelog.manager.directories.log_dir import (
 from tidelog.manager.directories.new_directory import NewDirectory
 from tidelog.manager.log_manager import LogManager
 from tidelog.manager.producer_ids import FILE_NAME as PRODUCER_IDS_FILE
+from tidelog.manager.producer_ids import begin_apart
 from tidelog.manager.rescue.left_out_entries import left_out_entries
 from tidelog.manager.rescue.new_log import NewLog
 from tidelog.manager.rescue.partition_copy import BrokenPartition, PartitionCopy
@@ -151,6 +152,8 @@ class Rescue:
         write_meta_properties(self._fs, meta_path, made.with_directory_id(directory_id))
         for name in _CARRIED:
             self._carry(name, path)
+        if not self._fs.exists(os.path.join(path, PRODUCER_IDS_FILE)):
+            begin_apart(self._fs, path, rng)  # which ids were given out is not known
         return directory_id
 
     def _carry(self, name: str, target: str) -> None:
