@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tidelog.datadir.catalogue import Topic
+    from tidelog.embedded.read_only_logs import Look
     from tidelog.env.machine import Machine
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.records.record import Record
@@ -78,22 +79,26 @@ class JoinedReads(ReadOnlyLogs):
 
     @contextmanager
     def _seen(
-        self, key: TopicPartition, start_offset: int | None, isolation: Isolation | str
+        self,
+        key: TopicPartition,
+        start_offset: int | None,
+        isolation: Isolation | str,
+        look: Look | None = None,
     ) -> Iterator[tuple[ReadOnlyLog, int, int]]:
         # The process says where its readers begin and end: the files that do are written later. It
         # is asked for the end before they are opened, so that they hold what it names.
         end_of = self._end_of(isolation)
         told_end = None if end_of is None else end_of(key)
-        with self.open(*key) as log:
+        with self._open(key, look or self._look) as log:
             first, log_end = self.start_of(key), log.log_end_offset
             start = first if start_offset is None else start_offset
             if start_offset is not None and not first <= start <= log_end:
                 raise OffsetOutOfRange(start, first, log_end).of_log(str(key))
             yield log, start, max(start, log_end if told_end is None else min(told_end, log_end))
 
-    def _offsets_of(self, key: TopicPartition) -> Offsets:
+    def _offsets_of(self, key: TopicPartition, look: Look) -> Offsets:
         stable = self.end_of(key, Isolation.READ_COMMITTED)
-        with self._seen(key, None, Isolation.READ_UNCOMMITTED) as (log, start, end):
+        with self._seen(key, None, Isolation.READ_UNCOMMITTED, look) as (log, start, end):
             return Offsets(start, end, max(start, min(stable, end)), log.log_end_offset)
 
     def _end_of(self, isolation: Isolation | str) -> Callable[[TopicPartition], int] | None:

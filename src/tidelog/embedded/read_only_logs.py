@@ -41,6 +41,10 @@ if TYPE_CHECKING:
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.readonly.read_only_topic import ReadOnlyTopic
 
+    Look = Callable[[], ReadOnlyDirectory]
+
+_RECENT_NS: Final = 200_000_000
+
 
 class ReadOnlyLogs(DrawnLogs):
     """The topics of one or several data directories, which are never changed or locked.
@@ -89,11 +93,14 @@ class ReadOnlyLogs(DrawnLogs):
 
     def open(self, topic: str, partition: int) -> ReadOnlyLog:
         """Open one log as it is now, for batches and for what is not offered here."""
-        check_partition(partition)
-        directory = self._look()
-        directory.check_present({topic: [partition]}, asks_metadata=False)
-        log = directory.open(topic, partition)
-        return log.drawn_by(drawing(log, self._look, topic, partition))
+        return self._open(TopicPartition(topic, partition), self._look)
+
+    def _open(self, key: TopicPartition, look: Look) -> ReadOnlyLog:
+        check_partition(key.partition)
+        directory = look()
+        directory.check_present({key.topic: [key.partition]}, asks_metadata=False)
+        log = directory.open(*key)
+        return log.drawn_by(drawing(log, self._look, *key))
 
     @overload
     def offsets(self, topic: str, partition: None = None) -> dict[int, Offsets]: ...
@@ -106,12 +113,14 @@ class ReadOnlyLogs(DrawnLogs):
 
         Of each partition, by its number, or of the one that is given.
         """
-        if partition is None:
-            return {number: self.offsets(topic, number) for number in self._numbers(topic)}
-        return self._offsets_of(TopicPartition(topic, partition))
+        look = self._recent_look()
+        if partition is not None:
+            return self._offsets_of(TopicPartition(topic, partition), look)
+        numbers = self._numbers_in(topic, look())
+        return {one: self._offsets_of(TopicPartition(topic, one), look) for one in numbers}
 
-    def _offsets_of(self, key: TopicPartition) -> Offsets:
-        with self.open(*key) as log:
+    def _offsets_of(self, key: TopicPartition, look: Look) -> Offsets:
+        with self._open(key, look) as log:
             return log.offsets()
 
     def offset_at(self, topic: str, partition: int, timestamp: Moment) -> TimestampedOffset | None:
@@ -136,10 +145,10 @@ class ReadOnlyLogs(DrawnLogs):
         Offsets need a partition where there are several; else InvalidArgument. See
         ``ReadOnlyLog.count_records``.
         """
-        counts = []
+        counts, look = [], self._recent_look()
         for number in self._chosen(topic, partition, start_offset, end_offset):
             key = TopicPartition(topic, number)
-            with self._seen(key, None, Isolation.READ_UNCOMMITTED) as (log, _, seen):
+            with self._seen(key, None, Isolation.READ_UNCOMMITTED, look) as (log, _, seen):
                 end = seen if end_offset is None else end_offset
                 counts.append(log.count_records(start_offset, end))
         return total_count(counts)
@@ -172,10 +181,10 @@ class ReadOnlyLogs(DrawnLogs):
         check_count(last)
         times = TimeRange.of(since, until, self._clock)
         is_committed, _ = reach(isolation)
-        wanted = RecordFilter(*times, committed=is_committed)
+        wanted, look = RecordFilter(*times, committed=is_committed), self._recent_look()
         for number in self._chosen(topic, partition, start_offset):
             key = TopicPartition(topic, number)
-            with self._seen(key, start_offset, isolation) as (log, first, end):
+            with self._seen(key, start_offset, isolation, look) as (log, first, end):
                 start = first
                 if last is not None:
                     start = start_of_last(
@@ -185,14 +194,18 @@ class ReadOnlyLogs(DrawnLogs):
 
     @contextmanager
     def _seen(
-        self, key: TopicPartition, start_offset: int | None, isolation: Isolation | str
+        self,
+        key: TopicPartition,
+        start_offset: int | None,
+        isolation: Isolation | str,
+        look: Look | None = None,
     ) -> Iterator[tuple[ReadOnlyLog, int, int]]:
         """Open a log; yield it with what a reader sees of it: start, and end, which is exclusive.
 
         Raises OffsetOutOfRange for a start that is not in the log.
         """
         is_committed, up_to = reach(isolation)
-        with self.open(*key) as log:
+        with self._open(key, look or self._look) as log:
             start = log.log_start_offset if start_offset is None else start_offset
             if start > log.log_end_offset:
                 raise log.out_of_range(start)
@@ -271,6 +284,23 @@ class ReadOnlyLogs(DrawnLogs):
         numbers = directory.numbers_of(topic, asks_metadata=topic not in self._asked_metadata)
         self._asked_metadata.add(topic)
         return numbers
+
+    def _recent_look(self) -> Look:
+        """Return what looks at the directories for a call that opens many logs of them.
+
+        Each look lists all partitions: one for each log would take time with the square of their
+        number. None is older than ``_RECENT_NS``, as partitions may be moved or deleted meanwhile.
+        """
+        looked: list[tuple[int, ReadOnlyDirectory]] = []
+
+        def look() -> ReadOnlyDirectory:
+            now_ns = self._clock.monotonic_ns()
+            if not looked or now_ns - looked[-1][0] > _RECENT_NS:
+                directory = self._look()
+                looked[:] = [(self._clock.monotonic_ns(), directory)]
+            return looked[-1][1]
+
+        return look
 
     def _look(self) -> ReadOnlyDirectory:
         return open_directory_read_only(

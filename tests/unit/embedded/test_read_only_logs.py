@@ -16,9 +16,10 @@ from tidelog.errors import (
     UnknownTopicOrPartition,
 )
 from tidelog.readonly.held_files import MAX_HELD_FILES
+from tidelog.testing import CrashFileSystem, ManualClock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from tidelog.readonly.read_only_log import ReadOnlyLog
@@ -41,6 +42,44 @@ def test_topics_and_records_are_seen_beside_their_writer(tmp_path: Path) -> None
         assert view.count_records("t").records == 2
         with view.open("t", 0) as log:
             assert log.log_end_offset == 2
+
+
+class ListedFiles(CrashFileSystem):
+    """Counts how often the data directory is listed."""
+
+    listings = 0
+
+    def list(self, directory: str) -> list[str]:
+        """Count, and list."""
+        self.listings += directory == "/data"
+        return super().list(directory)
+
+
+def test_all_partitions_of_a_topic_take_one_look_at_the_directory() -> None:
+    """Listing all of them for each takes time with the square of their number.
+
+    A read that lasts looks again, as partitions may be moved or deleted meanwhile.
+    """
+    files, clock, count = ListedFiles(), ManualClock(), 30
+    with tidelog.open("/data", files=files, clock=clock) as logs:
+        logs.create_topic("t", count)
+        logs.append_all("t", [{"value": b"v", "partition": number} for number in range(count)])
+    view = ReadOnlyLogs("/data", fs=files, clock=clock, wait_ms=clock.advance)
+
+    def listed(read: Callable[[], Iterable[object]]) -> int:
+        before = files.listings
+        assert len(list(read())) == count
+        return files.listings - before
+
+    def slowly() -> Iterator[object]:
+        for each in view.read("t"):
+            clock.advance(1000)
+            yield each
+
+    assert listed(lambda: view.offsets("t")) < 5
+    assert listed(lambda: view.read("t")) < 5
+    assert view.count_records("t").records == count
+    assert listed(slowly) >= count
 
 
 def test_what_is_not_there_is_a_typed_error(tmp_path: Path) -> None:
