@@ -22,7 +22,7 @@ from tidelog.embedded.joined_logs import JoinedLogs, join_logs
 from tidelog.embedded.logs import Logs, writer_of_call
 from tidelog.embedded.read_only_logs import ReadOnlyLogs
 from tidelog.embedded.topic_reads import TopicFollower
-from tidelog.embedded.topic_writer import readable_ahead
+from tidelog.embedded.topic_writer import readable_ahead, unchanging
 from tidelog.embedded.transaction import Transaction
 from tidelog.env.event_loop import (
     CHUNK_BYTES,
@@ -434,7 +434,7 @@ async def _append_all(
     chunk: list[GivenRecord] = []
     size = 0
     async for record in _iterated(records):
-        chunk.append(record)
+        chunk.append(unchanging(record))
         ahead = readable_ahead(record)
         size += ahead or 0
         if ahead is None or len(chunk) == CHUNK_ITEMS or size >= CHUNK_BYTES:

@@ -248,9 +248,9 @@ class TopicWriter(OfOneProcess, Told):
         That is one of ``NewRecord.of``, without headers and partition, and with times as numbers.
 
         No more of ``records`` is read ahead than about a megabyte, or 200 where their sizes change
-        suddenly, and nothing where they are in buffers that may be used again. After an error, some
-        of what was read last may be taken, those for one partition but not those for another among
-        them.
+        suddenly, and nothing after one that is in buffers, which may be used again for the next, as
+        a dict may. After an error, some of what was read last may be taken, those for one partition
+        but not those for another among them.
         """
         check_several(records)
         self._check_open()
@@ -379,28 +379,50 @@ class TopicWriter(OfOneProcess, Told):
 
 
 def _read_ahead(records: Iterator[GivenRecord], count: int) -> list[GivenRecord]:
-    """Read up to ``count`` records, fewer if they are large; only a few are looked at."""
+    """Read up to ``count`` records, fewer if they are large; of a few the size is looked at."""
     chunk: list[GivenRecord] = []
     left = _CHUNK_BYTES
     for record in records:
-        chunk.append(record)
+        chunk.append(unchanging(record))
         size = readable_ahead(record)
         if size is None:
             break
         more = min(_PIECE, count - len(chunk), left // size - 1)
-        if more <= 0:
+        if more <= 0 or not _add_unchanging(chunk, islice(records, more)):
             break
-        chunk += islice(records, more)
         left -= size * (more + 1)
     return chunk
 
 
+def _add_unchanging(chunk: list[GivenRecord], records: Iterable[GivenRecord]) -> bool:
+    """Add records, the last one that may be changed for the next; return whether none may."""
+    for record in records:
+        if type(record) is dict:
+            chunk.append(record.copy())
+            parts: object = tuple(record.values())
+        else:
+            chunk.append(record)
+            parts = record
+        if type(parts) is bytes:
+            continue
+        try:
+            hash(parts)  # a quick look at each part
+        except (TypeError, ValueError):  # a part is a buffer, a list, or an object for JSON
+            return False
+    return True
+
+
+def unchanging(record: GivenRecord) -> GivenRecord:
+    """Return a record that is another object than the next one, if a dict is used again for it."""
+    return record.copy() if type(record) is dict else record
+
+
 def readable_ahead(record: object) -> int | None:
-    """Return about the size of a record; None if it is in a buffer that may be used again."""
+    """Return about the size of a record; None if it may be changed for the next one."""
     if type(record) is bytes:
         return len(record) + 1
-    parts = record.values() if isinstance(record, Mapping) else record
-    if not isinstance(parts, Iterable) or isinstance(parts, (bytearray, memoryview, str)):
+    parts = record.values() if type(record) is dict else record
+    if not isinstance(parts, Iterable) or isinstance(parts, (bytearray, memoryview, str, Mapping)):
         return None
     size = 1
     for part in parts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import UserDict
 from datetime import UTC, datetime
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -199,3 +200,46 @@ def test_what_is_read_ahead_of_an_iterable_is_bounded() -> None:
         gate.force(None)
 
     assert (taken, most <= 500) == (2_000, True)
+
+
+def one_dict(count: int) -> Iterator[Any]:
+    """Yield a dict that is changed for the next record."""
+    record: dict[str, object] = {}
+    for number in range(count):
+        record["value"] = b"%03d" % number
+        yield record
+
+
+def one_mapping(count: int) -> Iterator[Any]:
+    """Yield a mapping that is changed for the next record."""
+    record = UserDict[str, object]()
+    for number in range(count):
+        record["value"] = b"%03d" % number
+        yield record
+
+
+def one_buffer(count: int) -> Iterator[Any]:
+    """Yield a buffer that is filled again; now and then the value is bytes."""
+    buffer = bytearray(3)
+    for number in range(count):
+        buffer[:] = b"%03d" % number
+        yield (b"k", bytes(buffer) if number % 50 == 0 else buffer)
+
+
+def one_view(count: int) -> Iterator[Any]:
+    """Yield a view of a buffer that is filled again, in a dict; now and then a plain value."""
+    buffer = bytearray(3)
+    for number in range(count):
+        buffer[:] = b"%03d" % number
+        yield bytes(buffer) if number % 50 == 0 else {"value": memoryview(buffer)}
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("records", [one_dict, one_mapping, one_buffer, one_view])
+def test_what_is_used_again_for_the_next_record_is_read_before(records: Any) -> None:
+    """Wherever among others the first one comes; no record has the value of a later one."""
+    home = home_with_topic(1)
+    with home.open() as directory:
+        directory.append_all("t", records(900))
+
+    assert all_values(home) == {"t-0": [b"%03d" % number for number in range(900)]}
