@@ -258,6 +258,30 @@ def test_records_are_deleted_though_there_is_no_room_to_free_their_space() -> No
         assert "00000000000000000000.log" not in home.files("/data/t-0")
 
 
+def test_deleted_segments_do_not_come_back_after_a_power_cut() -> None:
+    """Where a log starts with a segment no checkpoint has it, and the deletion has to be durable.
+
+    A topic that is deleted meanwhile is passed over.
+    """
+    home = ManagerHome(retention_ms=-1, internal_segment_bytes=200)
+    with home.open() as manager:
+        for topic in ("t", "u"):
+            manager.create_topic(topic)
+            fill(manager, topic, 0, 10)
+        log = manager.partition("t", 0).log
+        log.flush()
+        start = log.segments.all[1].base_offset
+        for topic in ("t", "u"):
+            manager.on_demand.delete_records(TopicPartition(topic, 0), start)
+        manager.delete_topic("u")
+        manager.on_demand.keep_deleted([TopicPartition(topic, 0) for topic in ("t", "u")])
+        home.fs.power_cut("none")
+        manager.abandon()
+
+    with home.open() as manager:
+        assert manager.partition("t", 0).log.log_start_offset == start
+
+
 def test_deleted_records_do_not_come_back_after_a_power_cut() -> None:
     """Neither those that a program deletes nor those that it asks a service to."""
     home = ManagerHome(retention_ms=-1)
