@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tidelog.datadir.catalogue import Topic
     from tidelog.embedded.read_only_logs import Look
     from tidelog.env.machine import Machine
+    from tidelog.readonly.epoch_lineage import Epochs
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.records.record import Record
     from tidelog.segment.filenames import TopicPartition
@@ -41,6 +42,8 @@ class JoinedReads(ReadOnlyLogs):
         super().__init__(path, *more, fs=machine.fs, clock=machine.clock, wait_ms=wait_ms)
         self._machine = machine
         self._door = DoorClient(path)
+        self._recent: Final = self._recent_look()
+        """What a reader looks with, which opens the log of each of its partitions all the time."""
         self._listed: dict[str, tuple[int, Topic]] = {}
         """Topics, and when they were looked up, in ns."""
         self._door.connect()  # raises where nobody listens
@@ -65,11 +68,16 @@ class JoinedReads(ReadOnlyLogs):
         Raises OffsetOutOfRange, CorruptMessage, UnknownTopicOrPartition where they are of another
         topic than the one that was looked up.
         """
-        with self._seen(key, start, isolation) as (log, first, end):
+        with self._seen(key, start, isolation, self._recent) as (log, first, end):
             # After it was opened: what was looked up is a second old, and the topic may have been
             # deleted and created again since.
             self._check_id(key.topic, log.topic_id)
             yield from log.records(first, end, committed=isolation is Isolation.READ_COMMITTED)
+
+    def known_epochs(self, key: TopicPartition) -> Epochs:
+        """Return the leader epochs of a partition, as far as they are known."""
+        with self._open(key, self._recent) as log:
+            return log.known_epochs()
 
     def _check_id(self, name: str, found: UUID | None) -> None:
         known = self._listed.get(name)

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from tidelog.embedded.joined_reads import JoinedReads
     from tidelog.env.machine import Machine
     from tidelog.manager.consumer_groups import Member
-    from tidelog.readonly.epoch_lineage import Epochs
     from tidelog.readonly.group_positions import Position
 
 _SESSION_MS: Final = 45_000
@@ -59,6 +58,7 @@ class JoinedSource:
         self.topic: Final = logs.listed_topic
         self.records: Final = logs.visible_records
         self.end: Final = logs.end_of
+        self.epochs: Final = logs.known_epochs
         self._door: Final = DoorClient(logs.path)
         self.clock: Final = machine.clock
         self.bell: Final = _Looks()
@@ -66,11 +66,6 @@ class JoinedSource:
     def bounds(self, key: TopicPartition) -> tuple[int, int]:
         """Return the log start offset and the high watermark."""
         return self._logs.start_of(key), self._logs.end_of(key, Isolation.READ_UNCOMMITTED)
-
-    def epochs(self, key: TopicPartition) -> Epochs:
-        """Return the leader epochs of the partition, as far as they are known."""
-        with self._logs.open(*key) as log:
-            return log.known_epochs()
 
     def directory(self, key: TopicPartition) -> str:
         """Return the directory of the partition."""

@@ -20,6 +20,7 @@ from tidelog.embedded.topic_reads import (
     point_in_log,
     start_of_last,
 )
+from tidelog.errors import TidelogError
 from tidelog.log.reading.record_count import total_count
 from tidelog.readonly.absent_partitions import BY_ARGUMENT
 from tidelog.readonly.log_follower import POLL_MS, LogFollower, followed
@@ -97,9 +98,12 @@ class ReadOnlyLogs(DrawnLogs):
 
     def _open(self, key: TopicPartition, look: Look) -> ReadOnlyLog:
         check_partition(key.partition)
-        directory = look()
-        directory.check_present({key.topic: [key.partition]}, asks_metadata=False)
-        log = directory.open(*key)
+        try:
+            log = _opened(look(), key)
+        except TidelogError:
+            if look == self._look:
+                raise
+            log = _opened(self._look(), key)  # it may have been created or moved since
         return log.drawn_by(drawing(log, self._look, *key))
 
     @overload
@@ -289,7 +293,7 @@ class ReadOnlyLogs(DrawnLogs):
         """Return what looks at the directories for a call that opens many logs of them.
 
         Each look lists all partitions: one for each log would take time with the square of their
-        number. None is older than ``_RECENT_NS``, as partitions may be moved or deleted meanwhile.
+        number. None is older than ``_RECENT_NS``.
         """
         looked: list[tuple[int, ReadOnlyDirectory]] = []
 
@@ -309,3 +313,8 @@ class ReadOnlyLogs(DrawnLogs):
             server_properties=self._server_properties,
             accept=self._accept,
         )
+
+
+def _opened(directory: ReadOnlyDirectory, key: TopicPartition) -> ReadOnlyLog:
+    directory.check_present({key.topic: [key.partition]}, asks_metadata=False)
+    return directory.open(*key)

@@ -17,7 +17,9 @@ TWINS = {
 }
 NOT_FOR_USERS: dict[type, set[str]] = {
     tidelog.Logs: {"group_source"},
-    tidelog.JoinedLogs: {"listed_topic", "visible_records", "start_of", "end_of", "group_source"},
+    tidelog.JoinedLogs: {
+        *("listed_topic", "visible_records", "start_of", "end_of", "known_epochs", "group_source"),
+    },
     tidelog.Transaction: {
         "add_positions",
         "remove_group",

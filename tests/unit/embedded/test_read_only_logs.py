@@ -82,6 +82,22 @@ def test_all_partitions_of_a_topic_take_one_look_at_the_directory() -> None:
     assert listed(slowly) >= count
 
 
+def test_what_was_moved_since_a_look_is_found_by_another() -> None:
+    """Within one call, which looks at all partitions of a topic at once."""
+    files, clock = ListedFiles(), ManualClock()
+    with tidelog.open("/data", "/more", files=files, clock=clock) as logs:
+        logs.create_topic("t", 2)
+        logs.append_all("t", [{"value": b"%d" % number, "partition": number} for number in (0, 1)])
+        other = {"/data": "/more", "/more": "/data"}[logs.partition("t", 1).log.data_dir]
+        logs.flush()
+        view = ReadOnlyLogs("/data", "/more", fs=files, clock=clock, wait_ms=clock.advance)
+        records = view.read("t")
+        assert next(records).value == b"0"
+        logs.move_partition("t", 1, other)
+
+        assert [each.value for each in records] == [b"1"]
+
+
 def test_what_is_not_there_is_a_typed_error(tmp_path: Path) -> None:
     """Topics, partitions, offsets, words, and directories of a partition."""
     with tidelog.open(tmp_path) as logs:
