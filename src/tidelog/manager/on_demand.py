@@ -243,14 +243,17 @@ class OnDemand(OfOneProcess, ManagerPart):
         compacted, OffsetOutOfRange above the high watermark.
         """
         partition = self._partition_of(*key)
-        log = partition.log
-        shrunk = partial(_shrunk, key, started_at=log.log_start_offset)
-        log.delete_records(before, self._config_of(key, log, terms))
-        if log.archived is not None and log.topic_id is not None:
-            # A line says where the log begins on the disk only; readers beside it look here.
-            path = claim_file(log.data_dir, log.topic_id, key.partition)
-            with log.watch("noting where the log begins in its archive"):
-                raise_known_start(self._machine.fs, path, log.log_start_offset)
+        config = self._config_of(key, partition.log, terms)
+        # A move that ends here and now would put a copy in the log's place that starts before.
+        with partition.listeners, partition.lock:
+            log = partition.log
+            shrunk = partial(_shrunk, key, started_at=log.log_start_offset)
+            log.delete_records(before, config)
+            if log.archived is not None and log.topic_id is not None:
+                # A line says where the log begins on the disk only; readers beside it look here.
+                path = claim_file(log.data_dir, log.topic_id, key.partition)
+                with log.watch("noting where the log begins in its archive"):
+                    raise_known_start(self._machine.fs, path, log.log_start_offset)
         try:
             with self._cleaning.exclusive(key):
                 log = partition.log  # not reopened here: who may do that may wait for this to end

@@ -25,6 +25,7 @@ from tidelog.errors import (
     InvalidReplicaAssignment,
     KafkaError,
     KafkaStorageError,
+    OffsetOutOfRange,
     UnexpectedAppendOffset,
     UnknownTopicOrPartition,
     text_or_kind,
@@ -430,9 +431,16 @@ class PartitionMover(ManagerPart):
         """Copy one piece and return its size in bytes; nothing, and 0, when little is left."""
         with self._registry.copying:
             current = partition.log
-            _align(current, copy)
-            self._checkpointing.write_if_ahead(key, copy)
-            return _copy_piece(current, copy) if _left_bytes(current, copy) > NEAR_BYTES else 0
+            while True:
+                _align(current, copy)
+                self._checkpointing.write_if_ahead(key, copy)
+                if _left_bytes(current, copy) <= NEAR_BYTES:
+                    return 0
+                try:
+                    return _copy_piece(current, copy)
+                except OffsetOutOfRange:  # unless records were deleted since it was aligned
+                    if copy.log_end_offset >= current.local_log_start_offset:
+                        raise
 
     def _failed(self, key: TopicPartition, error: Exception) -> None:
         """Schedule the step again after an error that may pass; else end the move."""
