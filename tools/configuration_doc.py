@@ -40,9 +40,11 @@ An environment variable has the setting's name in capitals, with underscores for
 `TIDELOG_LOG_RETENTION_MS`. A program passes settings to `tidelog.open` as a mapping or as keyword
 arguments: `retention_ms=3_600_000`. One error lists all invalid settings. On SIGHUP a service
 reads its settings again and applies the dynamic ones. If a setting that is not dynamic has
-changed, or a value is not valid, it applies none of them and logs the reason.
+changed, or a value is not valid, it applies none of them, logs the reason, and `/health` is
+`degraded` until a reload is taken.
 
-`--config` takes Kafka's own `server.properties`: settings that do not concern storage are ignored,
+`--config` takes Kafka's own `server.properties`: those of Kafka's settings that do not concern
+storage are ignored, names that Kafka does not have are refused,
 and one log line names them. With such a file, `retention.ms` has Kafka's default, so that records
 are deleted after 7 days unless a setting says otherwise. The file may be a pipe, as in
 `--config <(vault read ...)`, which is read once: a reload has the settings of the start. A pipe

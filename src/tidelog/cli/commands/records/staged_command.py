@@ -115,10 +115,15 @@ def _commit(args: Namespace) -> int:
 def _drop(args: Namespace) -> int:
     from tidelog.cli.progress import ShownWork
     from tidelog.embedded.doors import open_briefly
+    from tidelog.staging.staged_file import is_staged_name
 
+    path, name = os.path.abspath(args.directory), os.path.basename(args.txn)
+    is_file = is_staged_name(name)
     with open_briefly(args.directory, watcher=ShownWork()) as logs:
-        logs.manager.staged_commits.drop(os.path.abspath(args.directory), args.txn)
-    print_line(f"{args.txn}: dropped; what is in the logs stays")
+        logs.manager.staged_commits.drop(path, name if is_file else args.txn)
+    gone = "deleted, with the rest of its attempt"
+    what = gone if is_file else "dropped; what is in the logs stays"
+    print_line(f"{args.txn}: {what}")
     return 0
 
 

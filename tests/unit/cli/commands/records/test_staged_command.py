@@ -178,10 +178,11 @@ def test_what_a_killed_writer_has_staged_is_dropped_by_the_name_of_a_file(topic:
         (topic.data / name).write_bytes(b"r")
 
     refused = topic.on("staged", "drop", "tidelog.no.staged")
-    assert topic.on("staged", "drop", ours[0]).code == 0
+    dropped = topic.on("staged", "drop", topic.data / ours[0])
     left = set(list_staged(SYSTEM_FILES, str(topic.data)))
 
-    assert refused.code == 2
+    assert (refused.code, dropped.code) == (2, 0)
+    assert dropped.out.endswith(": deleted, with the rest of its attempt\n")
     assert (left & {*ours, others}, values(topic)) == ({others}, ["a"])
     assert pending not in left  # it was applied
     assert topic.on("staged", "drop", pending).code == 2
