@@ -110,15 +110,17 @@ def test_what_was_left_for_the_process_is_looked_at_when_it_is_rung(
 
         monkeypatch.setattr(answers, "_work", counted)
 
-        before = len(looks)
-        assert ring_in(os.fspath(data), 10_000)
-        assert len(looks) > before
+        def is_looked() -> bool:
+            before = len(looks)
+            assert ring_in(os.fspath(data), 10_000)
+            return len(looks) > before
+
+        # One ring may meet the look that comes once a second, which then looks again.
+        assert any(is_looked() for _ in range(5))
         subprocess.run([*create, "t"], check=True, stdout=subprocess.DEVNULL)
         assert "t" in logs.topics()
         with tidelog.join(data):  # from now on an event loop answers, which hears rings too
-            before = len(looks)
-            assert ring_in(os.fspath(data), 10_000)
-            assert len(looks) > before
+            assert any(is_looked() for _ in range(5))
             subprocess.run([*create, "u"], check=True, stdout=subprocess.DEVNULL)
             assert "u" in logs.topics()
 
