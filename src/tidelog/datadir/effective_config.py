@@ -6,6 +6,7 @@ Kafka: ``LogConfig.fromProps`` and ``ConfigRepository``.
 from __future__ import annotations
 
 import logging
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -168,8 +169,8 @@ def effective_config(
     """
     kept = {name: setting.value for name, setting in inherited.items()} | {**own}
     given = kept | {**overrides}
-    by_default = defaults.remote_storage_enable
-    if wants_archive(kept, by_default=by_default) > wants_archive(given, by_default=by_default):
+    is_archived = partial(wants_archive, by_default=defaults.remote_storage_enable)
+    if is_archived(kept) and not is_archived(given):
         # Else segments would be deleted, after others that only the archive has.
         given[TIERED] = "true"
         reason = f"{TIERED}=false counts only where tidelog alter sets it"

@@ -48,7 +48,7 @@ class AsyncTransaction(Twin[Transaction]):
 
     @property
     def committed(self) -> CommittedTransaction | None:
-        """What was committed under the id, by an earlier process or by this; None: nothing yet."""
+        """What was committed under the id, in this process or an earlier one; None: nothing yet."""
         return self.transaction.committed
 
     append = twin(Transaction.append)

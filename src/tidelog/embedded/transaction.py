@@ -202,7 +202,7 @@ class Transaction(OfOneProcess, Told):
 
     @property
     def committed(self) -> CommittedTransaction | None:
-        """What was committed under the id, by an earlier process or by this; None: nothing yet."""
+        """What was committed under the id, in this process or an earlier one; None: nothing yet."""
         return self._committed
 
     # What it writes

@@ -18,7 +18,7 @@ _FACTOR: Final = 0x5BD1_E995
 _MASK32: Final = 0xFFFF_FFFF
 _MASK31: Final = 0x7FFF_FFFF
 HASHES: Final = _MASK31 + 1
-"""Among as many partitions, that of a key is the hash by which Kafka's producers choose."""
+"""A number of partitions for which a key's partition is its hash itself."""
 _WORD_BYTES: Final = 4
 
 

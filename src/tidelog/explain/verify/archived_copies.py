@@ -25,7 +25,7 @@ _READ_BYTES: Final = 1 << 20
 
 
 def restoring(uris: Sequence[str], key: TopicPartition, data_dir: str) -> str:
-    """Return the command that restores a lost partition, and the other archives that have it."""
+    """Return the command that restores a lost partition, and which other archives hold it."""
     command = f"tidelog restore {uris[0]} {key.topic} -p {key.partition} --to {data_dir}"
     return command + (f" (or from {', '.join(uris[1:])})" if uris[1:] else "")
 

@@ -212,7 +212,7 @@ class LogVerifier:
         is_compacted: whether offsets may be missing by right; a line of the cleaner's checkpoint
             means the same.
         on_progress: called with the bytes of records checked so far.
-        checkpoints: those of the data directory; shared by the checks of many partitions.
+        checkpoints: the data directory's, parsed once for the checks of many partitions.
     """
 
     def __init__(

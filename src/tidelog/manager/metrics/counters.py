@@ -1,7 +1,7 @@
 """Counts of what was appended and rejected since the start. Kafka: ``BrokerTopicMetrics``.
 
 The counts only grow; rates are left to what scrapes them. ``has_refused_settings``: the last reload
-of settings was refused, so that those in force are not those of the file.
+of settings was refused, so the settings in force differ from the file's.
 """
 
 from __future__ import annotations

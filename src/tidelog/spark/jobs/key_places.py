@@ -65,9 +65,9 @@ class OutOfPlace(NamedTuple):
     def unordered(self, count: int) -> int:
         """Return how many of them, of a topic of ``count`` partitions, may be in the wrong order.
 
-        None if one smaller number of partitions puts all their keys where they are: then those of a
-        key are in one partition. Else partitions were added several times, or another partitioner
-        chose.
+        That is 0 where one smaller number of partitions explains the place of every key: all old
+        records of a key are in one partition then. Otherwise partitions were added several times,
+        or another partitioner was used.
         """
         earlier = range(self.last_partition + 1, count)
         return 0 if any(self.step % number == 0 for number in earlier) else self.records

@@ -115,7 +115,7 @@ class CountJob:
     from_partitions: int
 
     def run(self, number: int) -> Counted:
-        """Count those of a task; errors as ``read_task``."""
+        """Count the records of a task; errors as ``read_task``."""
         records, keyless, found = 0, 0, []
         task = self.tasks[number]
         for rows, places in _read_places(self.read, task, KEY_COLUMNS, self.from_partitions):

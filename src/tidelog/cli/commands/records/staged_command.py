@@ -121,9 +121,8 @@ def _drop(args: Namespace) -> int:
     is_file = is_staged_name(name)
     with open_briefly(args.directory, watcher=ShownWork()) as logs:
         logs.manager.staged_commits.drop(path, name if is_file else args.txn)
-    gone = "deleted, with the rest of its attempt"
-    what = gone if is_file else "dropped; what is in the logs stays"
-    print_line(f"{args.txn}: {what}")
+    stays = "dropped; what is in the logs stays"
+    print_line(f"{args.txn}: {'deleted, with the rest of its attempt' if is_file else stays}")
     return 0
 
 

@@ -51,6 +51,17 @@ def test_a_cleaning_reaches_what_was_closed(cli: Cli) -> None:
     assert all(b"private" not in path.read_bytes() for path in cli.data.rglob("*.log"))
 
 
+def test_an_active_segment_whose_first_records_are_deleted_is_not_empty(cli: Cli) -> None:
+    """It counts as clean; what else it has is cleaned once it is closed."""
+    cli.on("create", "t")
+    cli.append("a", "b", "c")
+    cli.on("delete-records", "t", "-p", "0", "--before", "1")
+    cli.on("alter", "t", "-o", "cleanup.policy=compact")
+
+    found = cli.on("plan", "compaction", "t").out
+    assert "from offset 1 on, limited by the active segment, which is never cleaned: an" in found
+
+
 def test_deleted_records_leave_the_disk_with_the_segment_that_was_closed(cli: Cli) -> None:
     """Of the active segment they stay, though readers do not see them."""
     assert cli.on("create", "t", "-o", "retention.ms=-1").code == 0
