@@ -1,7 +1,8 @@
-"""Imports on first use (PEP 562): the exports of a package, and NumPy.
+"""Imports on first use (PEP 562): the exports of a package, NumPy, and ``socket``.
 
 NumPy takes longer to import than a command needs to read the ends of a few logs, so modules that
-such a command loads take ``np`` from here. Compiled functions cannot: numba has to know the module.
+such a command loads take ``np`` from here; so they do ``socket``, which few commands need. Compiled
+functions cannot: numba has to know the module.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable, Mapping
 
     import numpy as np
 
-__all__ = ["lazy_door", "np"]
+__all__ = ["lazy_door", "np", "socket"]
 
 
 def lazy_door(
@@ -56,3 +58,4 @@ def _lazy_module(name: str) -> ModuleType:
 
 if not TYPE_CHECKING:
     np = _lazy_module("numpy")
+    socket = _lazy_module("socket")

@@ -199,7 +199,9 @@ class TopicRead:
     def opened(self) -> ReadOnlyDirectory:
         """Open the directories as they are now."""
         accept = None if self.allow_partial else BY_ARGUMENT
-        return open_directory_read_only(*self.paths, fs=self.fs, accept=accept, topics={self.topic})
+        return open_directory_read_only(
+            *self.paths, fs=self.fs, accept=accept, topics={self.topic}, asks_holder=True
+        )
 
     def plan(self) -> list[LogRange]:
         """Return what to read of each partition now, in order of their numbers.

@@ -221,6 +221,7 @@ def choose_partitions(
         fs=fs,
         server_properties=server_properties,
         accept=None if allow_partial else BY_FLAG,
+        asks_holder=True,
     )
     shown = ", ".join(place.path for place in places) or opened.name
     named = Named(topics, partition)

@@ -39,7 +39,9 @@ class GroupSurvey:
         """Read them all."""
         started = self._clock.monotonic_ns()
         try:
-            directory = open_directory_read_only(*self._paths, fs=self._fs, accept=None)
+            directory = open_directory_read_only(
+                *self._paths, fs=self._fs, accept=None, asks_holder=True
+            )
             positions = group_positions(directory)
         except (TidelogError, OSError) as error:
             self.failure = str(error)

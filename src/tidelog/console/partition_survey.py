@@ -145,7 +145,11 @@ class PartitionSurvey:
         directory, and for directories that do not belong together; KafkaStorageError.
         """
         directory = open_directory_read_only(
-            *self._paths, fs=self._fs, server_properties=self._properties, accept=None
+            *self._paths,
+            fs=self._fs,
+            server_properties=self._properties,
+            accept=None,
+            asks_holder=True,
         )
         _ = directory.topics, directory.missing  # what they say is looked up once
         return directory

@@ -275,7 +275,11 @@ def open_source(
     given = _properties_in(server_properties)
     accept = None if allow_partial else BY_ARGUMENT
     return ReadOnlyDirectory(
-        *absolute_places(source), fs=SYSTEM_FILES, server_properties=given, accept=accept
+        *absolute_places(source),
+        fs=SYSTEM_FILES,
+        server_properties=given,
+        accept=accept,
+        asks_holder=True,
     )
 
 

@@ -39,7 +39,13 @@ class JoinedReads(ReadOnlyLogs):
     def __init__(
         self, path: str, *more: str, machine: Machine, wait_ms: Callable[[int], None]
     ) -> None:
-        super().__init__(path, *more, fs=machine.fs, clock=machine.clock, wait_ms=wait_ms)
+        super().__init__(
+            *(path, *more),
+            fs=machine.fs,
+            clock=machine.clock,
+            wait_ms=wait_ms,
+            asks_holder=False,  # it says where its logs end, for each look
+        )
         self._machine = machine
         self._door = DoorClient(path)
         self._recent: Final = self._recent_look()

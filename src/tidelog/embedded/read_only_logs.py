@@ -68,10 +68,12 @@ class ReadOnlyLogs(DrawnLogs):
         wait_ms: Callable[[int], None],
         server_properties: Mapping[str, str] | None = None,
         accept: str | None = BY_ARGUMENT,
+        asks_holder: bool = True,
     ) -> None:
         self.path: Final = path
         self.paths: Final = (path, *more)
         self._accept = accept
+        self._asks_holder = asks_holder
         self._asked_metadata: set[str] = set()
         """Topics of which the cluster's metadata was asked: a reader that polls asks it once."""
         self._fs = fs
@@ -247,7 +249,8 @@ class ReadOnlyLogs(DrawnLogs):
         check_partition(partition)
         directory = self._look()
         directory.check_present({topic: [partition]}, asks_metadata=False)
-        return self._follow(isolation)(directory.partition_path(topic, partition), start_offset)
+        follow = self._follow(isolation, asks_holder=True)
+        return follow(directory.partition_path(topic, partition), start_offset)
 
     def topic_follower(
         self,
@@ -267,10 +270,18 @@ class ReadOnlyLogs(DrawnLogs):
             topic, starts, self._look, follow, numbers_in=numbers_in, clock=self._clock
         )
 
-    def _follow(self, isolation: Isolation | str) -> Callable[[str, int | None], LogFollower]:
+    def _follow(
+        self, isolation: Isolation | str, *, asks_holder: bool = False
+    ) -> Callable[[str, int | None], LogFollower]:
         is_committed, up_to = reach(isolation)
-        end_of = self._end_of(isolation)
-        return partial(LogFollower, fs=self._fs, up_to=up_to, committed=is_committed, end_of=end_of)
+        return partial(
+            LogFollower,
+            fs=self._fs,
+            up_to=up_to,
+            committed=is_committed,
+            end_of=self._end_of(isolation),
+            asks_holder=asks_holder,
+        )
 
     def _end_of(self, _isolation: Isolation | str) -> Callable[[TopicPartition], int] | None:
         """Return what is asked how far a reader sees, before a log is opened; None: the files."""
@@ -312,6 +323,7 @@ class ReadOnlyLogs(DrawnLogs):
             fs=self._fs,
             server_properties=self._server_properties,
             accept=self._accept,
+            asks_holder=self._asks_holder,
         )
 
 

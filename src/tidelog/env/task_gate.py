@@ -10,12 +10,15 @@ import logging
 import threading
 from typing import TYPE_CHECKING, Final
 
-from tidelog.env.clock import MS_PER_S
+from tidelog.env.clock import MS_PER_S, NS_PER_MS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tidelog.env.machine import Machine
+
 MAX_WAIT_MS: Final = 30_000
+_REST: Final = 4
 
 _log = logging.getLogger(__name__)
 
@@ -90,3 +93,54 @@ class Pass:
                 self._work()
             finally:
                 self._lock.release()
+
+
+class SharedRounds:
+    """Work that others wait for; a round serves all who asked before it began.
+
+    After a round comes a rest of four times its length, so that any number who ask take a fifth of
+    a thread. ``_lock`` guards who waits, and whether a round is due or runs.
+    """
+
+    def __init__(self, name: str, work: Callable[[], object], machine: Machine) -> None:
+        self._name: Final = name
+        self._work: Final = work
+        self._machine: Final = machine
+        self._lock: Final = threading.Lock()
+        self._waiting: list[Callable[[], None]] = []
+        self._is_due = False
+        self._rests_until_ns = 0
+
+    def ask(self, done: Callable[[], None]) -> None:
+        """Call ``done`` after the next round to begin: now on this thread, if none is due."""
+        with self._lock:
+            self._waiting.append(done)
+            if self._is_due:
+                return
+            self._is_due = True
+        self._begin()
+
+    def _begin(self) -> None:
+        left_ns = self._rests_until_ns - self._machine.clock.monotonic_ns()
+        if left_ns <= 0:
+            self._run()
+        else:
+            delay_ms = -(-left_ns // NS_PER_MS)
+            self._machine.scheduler.schedule(self._name, self._run, delay_ms=delay_ms)
+
+    def _run(self) -> None:
+        with self._lock:
+            served, self._waiting = self._waiting, []
+        clock = self._machine.clock
+        began_ns = clock.monotonic_ns()
+        try:
+            self._work()
+        finally:
+            ended_ns = clock.monotonic_ns()
+            self._rests_until_ns = ended_ns + _REST * (ended_ns - began_ns)
+            with self._lock:
+                is_due = self._is_due = bool(self._waiting)
+            if is_due:
+                self._begin()
+            for done in served:
+                done()

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import errno
 import os
-import socket
 import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.env.clock import MS_PER_S
+from tidelog.lazy import socket
 
 if TYPE_CHECKING:
     from random import Random
@@ -142,8 +142,9 @@ def is_listened_in(folder: str) -> bool:
 def ring_in(folder: str, timeout_ms: int) -> bool:
     """Ask the process that holds a data directory to look for files left for it.
 
-    Return whether it has looked before ``timeout_ms``; False, too, where none listens. A connection
-    on which nothing is sent asks for that, and is closed once it is done.
+    It also writes down its high watermarks. Return whether it has, before ``timeout_ms``; False,
+    too, where none listens. A connection on which nothing is sent asks for that, and is closed once
+    it is done.
     """
     try:
         found = connect_in(folder, timeout_ms / MS_PER_S)

@@ -1,4 +1,9 @@
-"""The checkpoints of a data directory that a reader needs: where logs start, and where they end."""
+"""The checkpoints of a data directory that a reader needs: where logs start, and where they end.
+
+The process that holds the directory writes high watermarks down every five seconds, as Kafka does:
+a reader that goes by the file alone misses what clients were acknowledged since. tidelog can be
+asked to do it now, Kafka cannot.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +18,21 @@ from tidelog.datadir.offset_checkpoints import (
     RECOVERY_POINT_FILE,
     read_offsets,
 )
+from tidelog.env.paths import is_uri
+from tidelog.env.system_files import SystemFiles
+from tidelog.env.unix_sockets import ring_in
 from tidelog.errors import CorruptFile
 from tidelog.readonly.read_files import reading
 from tidelog.records.batch import INT64_MAX
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from tidelog.codec.checkpoint_file import OffsetCheckpoint
     from tidelog.env.files import FileSystem
+
+_PATIENCE_MS: Final = 1000
+"""How long a holder is waited for; one that was stopped, or hangs, must not stop its readers."""
 
 
 class Lines(NamedTuple):
@@ -82,3 +95,16 @@ class Checkpoints(NamedTuple):
         high_watermark, end_offset = self.high_watermarks.get(key), self.log_ends.get(key)
         ends = () if end_offset is None else (end_offset,)
         return Lines(high_watermark, self.log_starts.get(key, 0), *ends)
+
+
+def ask_for_watermarks(fs: FileSystem, data_dirs: Iterable[str]) -> None:
+    """Return once the holder of each directory has written them down, or does not answer.
+
+    Only for directories on this machine's disk, and of this user's processes; others are as their
+    files say.
+    """
+    files = reading(fs)
+    for data_dir in data_dirs:
+        if is_uri(data_dir) or not isinstance(files.at(data_dir), SystemFiles):
+            continue
+        ring_in(data_dir, _PATIENCE_MS)

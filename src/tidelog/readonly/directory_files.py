@@ -24,7 +24,7 @@ from tidelog.datadir.partition_directories import survey
 from tidelog.env.paths import is_uri
 from tidelog.errors import InvalidArgument, KafkaStorageError
 from tidelog.log.topic_id import PARTITION_METADATA_FILE, read_partition_metadata, topic_id_or_none
-from tidelog.readonly.checkpoints import Checkpoints
+from tidelog.readonly.checkpoints import Checkpoints, ask_for_watermarks
 from tidelog.readonly.read_only_log import open_read_only
 from tidelog.segment.filenames import log_directory_name
 
@@ -58,12 +58,14 @@ class Listing(NamedTuple):
 class DirectoryFiles:
     """The files of one data directory.
 
+    ``asks_holder``: the process that holds it writes down its high watermarks before they are read.
     Raises InvalidArgument if there is no such directory, KafkaStorageError if the disk failed.
     """
 
-    def __init__(self, path: str, fs: ReadFiles) -> None:
+    def __init__(self, path: str, fs: ReadFiles, *, asks_holder: bool = False) -> None:
         self.path: Final = path.rstrip("/") or path
         self.fs: Final = fs
+        self._asks_holder = asks_holder
         try:
             is_directory = fs.stat(self.path).is_directory
         except FileNotFoundError:
@@ -86,6 +88,8 @@ class DirectoryFiles:
     @cached_property
     def checkpoints(self) -> Checkpoints:
         """High watermarks and log starts, read once; KafkaStorageError where one is malformed."""
+        if self._asks_holder:
+            ask_for_watermarks(self.fs, [self.path])
         return Checkpoints.read(self.path, fs=self.fs)
 
     def has_files_of_its_own(self) -> bool:

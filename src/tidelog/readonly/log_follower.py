@@ -13,6 +13,7 @@ from tidelog.datadir.offset_checkpoints import HIGH_WATERMARK_FILE
 from tidelog.env.waiting import IdleTime
 from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
 from tidelog.log.topic_id import topic_id_or_none
+from tidelog.readonly.checkpoints import ask_for_watermarks
 from tidelog.readonly.epoch_lineage import lineage, other_records, parting
 from tidelog.readonly.read_files import reading
 from tidelog.readonly.read_only_log import ReadUpTo, open_read_only
@@ -50,8 +51,8 @@ class LogFollower:
         up_to: how far to read.
         committed: read committed records only, up to the last stable offset.
         end_of: returns the exclusive end to read to, where its writer can be asked, before the
-            files are looked at; None: as the files say, where the high watermark is some seconds
-            old.
+            files are looked at; None: as the files say, which ``ask_holder`` brings up to date.
+        asks_holder: whether each look does that first, rather than the caller for many at once.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class LogFollower:
         up_to: ReadUpTo = ReadUpTo.HIGH_WATERMARK,
         committed: bool = False,
         end_of: Callable[[TopicPartition], int] | None = None,
+        asks_holder: bool = False,
     ) -> None:
         self.path: Final = path
         self.next_offset = next_offset
@@ -70,6 +72,7 @@ class LogFollower:
         self._up_to = up_to
         self._committed = committed
         self._end_of = end_of
+        self._asks_holder = asks_holder
         self._told_end = 0
         """What ``end_of`` returned last."""
         self._seen: tuple[object, ...] | None = None
@@ -91,6 +94,7 @@ class LogFollower:
             up_to=self._up_to,
             committed=self._committed,
             end_of=self._end_of,
+            asks_holder=self._asks_holder,
         )
         moved._topic_id, moved._epochs = self._topic_id, self._epochs
         return moved
@@ -101,6 +105,8 @@ class LogFollower:
         Raises KafkaStorageError where the directory was deleted meanwhile, also if it is there
         again, of another topic; and as ``open_read_only``.
         """
+        if self._asks_holder:
+            self.ask_holder()
         state = self._state()
         if state is not None and state == self._seen:
             return None
@@ -116,6 +122,11 @@ class LogFollower:
         self._topic_id = topic_id or self._topic_id
         self._seen = state
         return log
+
+    def ask_holder(self) -> None:
+        """See ``ask_for_watermarks``; nothing where the writer says itself where its logs end."""
+        if self._end_of is None:
+            ask_for_watermarks(self._fs, [os.path.dirname(self.path)])
 
     def columns(self) -> Iterator[RecordColumns]:
         """Yield the records that have come since the last call; none if the log has not changed.
@@ -255,6 +266,9 @@ class FollowedTopic:
         Partitions come in turns. Errors as ``LogFollower.columns``.
         """
         self._add_new()
+        # Once for each directory: a topic may have a thousand partitions in it.
+        for one in {os.path.dirname(one.path): one for one in self._followers.values()}.values():
+            one.ask_holder()
         for number in self._followers:
             for columns in self._columns_of(number):
                 yield number, columns

@@ -51,6 +51,7 @@ def open_directory_read_only(
     server_properties: Mapping[str, str] | None = None,
     accept: str | None = BY_ARGUMENT,
     topics: Collection[str] | None = None,
+    asks_holder: bool = False,
 ) -> ReadOnlyDirectory:
     """Open a data directory, as ``data``, or several of one owner, to be read only.
 
@@ -59,13 +60,19 @@ def open_directory_read_only(
     the directories, if they are known. ``accept`` is how an error says that topics are
     read in part; None: ``check_present`` lets them be read so. ``topics`` are the only ones to
     look for in an archive, None: all; one listing of a directory finds all of its topics anyway.
+    ``asks_holder``: see ``ask_for_watermarks``; not for the process that holds the directories.
 
     Raises:
         InvalidArgument: there is no such directory.
         KafkaStorageError: the disk failed.
     """
     return ReadOnlyDirectory(
-        path, *more, fs=reading(fs, topics), server_properties=server_properties, accept=accept
+        path,
+        *more,
+        fs=reading(fs, topics),
+        server_properties=server_properties,
+        accept=accept,
+        asks_holder=asks_holder,
     )
 
 
@@ -86,6 +93,7 @@ class ReadOnlyDirectory(Told):
         fs: FileSystem,
         server_properties: Mapping[str, str] | None = None,
         accept: str | None = BY_ARGUMENT,
+        asks_holder: bool = False,
     ) -> None:
         self._server_properties: Final = server_properties
         self._accept: Final = accept
@@ -93,7 +101,7 @@ class ReadOnlyDirectory(Told):
         self._by_real_path: Final[dict[str, DirectoryFiles]] = {}
         for one in (path, *more):
             # A directory that is named twice, maybe by a link, would hold each partition twice.
-            part = DirectoryFiles(one, self._fs)
+            part = DirectoryFiles(one, self._fs, asks_holder=asks_holder)
             self._by_real_path.setdefault(self._fs.real_path(one), part)
         self.parts: Final = tuple(self._by_real_path.values())
 

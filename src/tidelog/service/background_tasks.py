@@ -10,7 +10,7 @@ import logging
 from typing import TYPE_CHECKING, Final, Protocol
 
 from tidelog.env.clock import NS_PER_MS
-from tidelog.env.task_gate import Pass, TaskGate
+from tidelog.env.task_gate import Pass, SharedRounds, TaskGate
 from tidelog.errors import KafkaStorageError
 from tidelog.manager.manager_part import ManagerPart
 from tidelog.manager.staged_commits import RETRY_MS
@@ -69,6 +69,8 @@ class BackgroundTasks(ManagerPart):
         self._handles: list[Handle] = []
         self._gate = TaskGate()
         self._commits = Pass(ReadyCommits(staged, lambda: self._gate.is_closed).commit_all)
+        watermarks = self.guarded(self._checkpointing.checkpoint_high_watermarks)
+        self._watermarks = SharedRounds("tidelog-watermarks", watermarks, self._machine)
         self.archiving: Final = archiving and archiving(lambda: self._gate.is_closed)
 
     def start(self) -> None:
@@ -174,7 +176,7 @@ class BackgroundTasks(ManagerPart):
         self._commits.run()
 
     def answer_mail(self, done: Callable[[], None]) -> None:
-        """Do both now, on a thread of the scheduler; then call ``done``.
+        """Do both now, on a thread of the scheduler, and checkpoint high watermarks; call ``done``.
 
         It is called at once where no task begins any more.
         """
@@ -184,7 +186,7 @@ class BackgroundTasks(ManagerPart):
                 self._gate.run(self.commit_ready)
                 self._gate.run(self.answer_requests)
             finally:
-                done()
+                self._watermarks.ask(done)
 
         if self._gate.is_closed:
             done()

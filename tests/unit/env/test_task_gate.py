@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 
 import pytest
 
-from tidelog.env.task_gate import TaskGate
+from tidelog.env.machine import brief_machine
+from tidelog.env.task_gate import SharedRounds, TaskGate
+from tidelog.testing import CrashFileSystem, ManualClock
 
 
 def test_tasks_run_until_the_gate_is_closed() -> None:
@@ -57,3 +60,70 @@ def test_a_task_that_fails_counts_as_ended() -> None:
         gate.run(lambda: 1 // 0)
 
     assert gate.close(max_wait_ms=0)
+
+
+class Rounds:
+    """Rounds that each take 10 ms, on a clock by hand; ``served`` is who was served by which."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.count = 0
+        self.served: list[tuple[str, int]] = []
+        self.during = ""
+        """Who asks while the next round runs."""
+        machine = brief_machine(CrashFileSystem(), self.clock)
+        machine = machine._replace(scheduler=self.clock.scheduler())
+        self.rounds = SharedRounds("rounds", self.work, machine)
+
+    def work(self) -> None:
+        """Do a round."""
+        self.count += 1
+        self.clock.advance(10)
+        during, self.during = self.during, ""
+        if during:
+            self.ask(during)
+
+    def ask(self, name: str) -> None:
+        """Ask for a round."""
+        self.rounds.ask(lambda: self.served.append((name, self.count)))
+
+
+def test_all_who_ask_before_a_round_begins_are_served_by_it() -> None:
+    """The first at once; the others after a rest of four rounds."""
+    rounds = Rounds()
+    rounds.ask("a")
+    rounds.ask("b")
+    rounds.ask("c")
+    assert rounds.served == [("a", 1)]
+
+    rounds.clock.advance(39)
+    assert rounds.served == [("a", 1)]
+    rounds.clock.advance(1)
+    assert rounds.served == [("a", 1), ("b", 2), ("c", 2)]
+
+    rounds.clock.advance(100)
+    assert rounds.count == 2  # nobody has asked
+    rounds.ask("d")
+    assert rounds.served[3:] == [("d", 3)]
+
+
+def test_who_asks_during_a_round_is_served_by_the_next() -> None:
+    """The one that runs may have passed what is asked about."""
+    rounds = Rounds()
+    rounds.during = "late"
+    rounds.ask("early")
+    assert rounds.served == [("early", 1)]
+    rounds.clock.advance(40)
+    assert rounds.served == [("early", 1), ("late", 2)]
+
+
+def test_a_round_that_fails_serves_those_who_wait_all_the_same() -> None:
+    """They read what is there; the next who asks gets another round."""
+    served: list[str] = []
+    clock = ManualClock()
+    machine = brief_machine(CrashFileSystem(), clock)
+    rounds = SharedRounds("rounds", lambda: 1 // 0, machine)
+    for name in ("a", "b"):
+        with pytest.raises(ZeroDivisionError):
+            rounds.ask(partial(served.append, name))
+    assert served == ["a", "b"]

@@ -127,7 +127,9 @@ def plan_repartition(request: RepartitionRequest, config: Mapping[str, str]) -> 
         DataLoss: a partition or a segment of it is missing.
     """
     request.check()
-    directories = PartitionDirectories(SYSTEM_FILES, request.paths, accept=BY_NOTHING)
+    directories = PartitionDirectories(
+        SYSTEM_FILES, request.paths, accept=BY_NOTHING, asks_holder=True
+    )
     options = ReadOptions(
         request.paths,
         TopicChoice(topics=(request.topic,)),

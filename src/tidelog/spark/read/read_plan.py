@@ -91,7 +91,9 @@ def _open(fs: FileSystem, options: ReadOptions) -> PartitionDirectories:
     """Open the data directories; what is skipped of its logs is reported by the tasks."""
     on_damage = ignore_damage if options.skip_damage else None
     topics = wanted_topics(options.choice)
-    return PartitionDirectories(fs, options.paths, on_damage, options.accept, topics)
+    return PartitionDirectories(
+        fs, options.paths, on_damage, options.accept, topics, asks_holder=True
+    )
 
 
 def _resolve(

@@ -247,7 +247,7 @@ class StreamPlan:
 
         A log is opened again only if its high watermark may have moved.
         """
-        directories = self._opened()
+        directories = self._opened(asks_holder=True)
         found = self._chosen(directories, is_strict=is_new or self._policy.fail_on_data_loss)
         if self._initial is None:
             self._policy.report_missing(directories.missing_of(self._options.choice))
@@ -263,12 +263,13 @@ class StreamPlan:
         self._snapshots = snapshots
         return snapshots
 
-    def _opened(self) -> PartitionDirectories:
+    def _opened(self, *, asks_holder: bool = False) -> PartitionDirectories:
         return PartitionDirectories(
             self._fs,
             self._options.paths,
             accept=self._options.accept,
             topics=wanted_topics(self._options.choice),
+            asks_holder=asks_holder,
         )
 
     def _current(

@@ -37,13 +37,15 @@ class PartitionDirectories(ReadOnlyDirectory):
         on_damage: OnDamage | None = None,
         accept: str | None = BY_OPTION,
         topics: Collection[str] | None = None,
+        *,
+        asks_holder: bool = False,
     ) -> None:
         """Open the directories; InvalidArgument where there is none.
 
-        With ``on_damage``, reads of logs skip damage and report it there. ``accept``: as of
-        ``open_directory_read_only``, as are ``topics``.
+        With ``on_damage``, reads of logs skip damage and report it there. The others: as of
+        ``open_directory_read_only``; a plan asks the holder, and its tasks read what was planned.
         """
-        super().__init__(*paths, fs=reading(fs, topics), accept=accept)
+        super().__init__(*paths, fs=reading(fs, topics), accept=accept, asks_holder=asks_holder)
         self._on_damage = on_damage
 
     def high_watermark(self, topic: str, partition: int) -> int | None:

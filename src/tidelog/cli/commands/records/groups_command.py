@@ -66,9 +66,9 @@ COMMAND: Final = Command(
         UP_TO,
         JSON,
     ),
-    epilog="High watermarks, also that up to which positions are read, are read from checkpoints:\n"
-    "a process that writes the logs renews these every 5 s. With --up-to logEnd the log end\n"
-    "takes their place, for positions and for the lag.\n"
+    epilog="High watermarks, also that up to which positions are read, are read from checkpoints.\n"
+    "A tidelog process that writes the logs renews these when they are read, Kafka every 5 s.\n"
+    "With --up-to logEnd the log end takes their place, for positions and for the lag.\n"
     "groups reset GROUP [TOPIC...] --to WHERE: print the positions that a group would\n"
     "get in the partitions where it has some, or in all of these topics; --execute sets them.\n"
     "After a log was restored or lost its end: groups reset GROUP --to current.\n"
@@ -121,7 +121,9 @@ def _list(args: Namespace) -> int:
     from tidelog.readonly.read_only_log import ReadUpTo
 
     accept = None if args.allow_partial else BY_FLAG
-    directory = open_directory_read_only(*args.directories, fs=SYSTEM_FILES, accept=accept)
+    directory = open_directory_read_only(
+        *args.directories, fs=SYSTEM_FILES, accept=accept, asks_holder=True
+    )
     found = group_positions(directory, args.groups or None, up_to=ReadUpTo(args.up_to))
     missing = sorted(set(args.groups) - {one.group for one in found})
     if args.groups[1:] and args.groups[0] == "reset" and "reset" in missing:
@@ -158,8 +160,10 @@ def _report_beyond(found: list[GroupPosition]) -> None:
 def _recent(directory: ReadOnlyDirectory) -> str:
     """Return, while a process writes the directory, when what it commits is seen in the files."""
     from tidelog.datadir.lock_file import has_writer
+    from tidelog.env.unix_sockets import is_listened_in
 
-    if not any(map(has_writer, directory.paths)):
+    # One that listens was asked to write them down; Kafka cannot be asked.
+    if not any(has_writer(path) and not is_listened_in(path) for path in directory.paths):
         return ""
     return "; the process that writes it shows new positions after some seconds: try again"
 

@@ -68,7 +68,9 @@ def run(args: Namespace) -> int:
     check_terminal(args.format, args.output)
     query = sys.stdin.read() if args.query == "-" else args.query
     accept = None if args.allow_partial else BY_FLAG
-    directory = open_directory_read_only(*args.directories, fs=SYSTEM_FILES, accept=accept)
+    directory = open_directory_read_only(
+        *args.directories, fs=SYSTEM_FILES, accept=accept, asks_holder=True
+    )
     skipped: set[DamagedRange] = set()
     on_damage = reporting(args.command, skipped) if args.skip_damage else None
     visible = Visible(args.isolation, args.up_to, args.allow_partial, on_damage)

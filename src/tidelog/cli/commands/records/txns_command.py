@@ -50,8 +50,8 @@ COMMAND: Final = Command(
         JSON,
     ),
     epilog="Transactions are listed up to the log end. The high watermark, which limits the last\n"
-    "stable offset, is read from the checkpoint: a process that writes the log renews it every\n"
-    "5 s. With --up-to logEnd the log end takes its place.\n"
+    "stable offset, is read from the checkpoint: a tidelog process that writes the log renews\n"
+    "it when it is read, Kafka every 5 s. With --up-to logEnd the log end takes its place.\n"
     "txns abort TOPIC-PARTITION --producer-id N: print the marker that would abort the\n"
     "open transaction of a producer, and what readers see from then on; --execute writes it.\n"
     "txns abort TOPIC-PARTITION --undo: print whether that marker can be taken back, as long\n"

@@ -136,4 +136,5 @@ def source_of(args: Namespace) -> ReadOnlyDirectory:
         fs=SYSTEM_FILES,
         server_properties=broker_properties(args),
         accept=None if args.allow_partial else BY_FLAG,
+        asks_holder=True,
     )
