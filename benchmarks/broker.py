@@ -2,11 +2,13 @@
 
 Both run beside each other, in turn one is used, with equal policies of flushing. Produce and
 consume: librdkafka by its Python package, and Kafka's own ProducerPerformance, 100 B and 1 KB, in
-batches of 16 KB and 1 MB, to 1 and 8 partitions. Latency: single records at 100 and 1,000 a second,
-acks=all. Small requests: one record each, 16 in flight on each of 4 connections, written by hand,
-so that the broker's CPU time counts and not the client's. Also: memory, and the time from the start
-of the process to the first answer. Goals: produce 1.2 times Kafka, consume 1.0, latencies at most
-1.0, CPU at most 0.5, memory at most 0.2, time to ready at most 0.1.
+batches of 16 KB and 1 MB, to 1 and 8 partitions, after a round that warms both brokers up. The
+clients of both take more than one of two cores, so the CPU time of each broker is shown, too: what
+it leaves to the clients is what it can be faster by. Latency: single records at 100 and 1,000 a
+second, acks=all. Small requests: one record each, 16 in flight on each of 4 connections, written by
+hand, so that the broker's CPU time counts and not the client's. Also: memory, and the time from the
+start of the process to the first answer. Goals: produce 1.2 times Kafka, consume 1.0, latencies at
+most 1.0, CPU of small requests at most 0.5, memory at most 0.2, time to ready at most 0.1.
 
     .venv/bin/python benchmarks/broker.py [--rounds 3] [--quick]
 """
@@ -23,6 +25,7 @@ import tempfile
 import time
 from collections import defaultdict
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -35,7 +38,7 @@ from tidelog.codec.protocol.apis import SIZE_BYTES, api_named, frame_size, size_
 from tidelog.records.builder import build_batch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 SEED = 20261128
 KIB = 1 << 10
@@ -226,38 +229,52 @@ class Results:
         """Add the figure of a round."""
         self.found[what][server.name].append(figure)
 
-    def show(self, what: str, goal: float, *, is_cost: bool, unit: str) -> None:
-        """Print the medians, and ours as a ratio of Kafka's."""
+    def show(self, what: str, goal: float | None, *, is_cost: bool, unit: str) -> None:
+        """Print the medians, and ours as a ratio of Kafka's, and whether it meets the goal."""
         ours, theirs = (statistics.median(self.found[what][n]) for n in ("tidelog", "Kafka"))
-        ratio = ours / theirs
-        missed = ratio > goal if is_cost else ratio < goal
-        self.status |= int(missed)
-        sign = "at most" if is_cost else "at least"
-        print(
-            f"  {what:44} {ours:12,.2f} {theirs:12,.2f} {unit:11} {ratio:5.2f} times"
-            f" (goal {sign} {goal:g}){' MISSED' if missed else ''}"
-        )
+        ratio, judged = ours / theirs, ""
+        if goal is not None:
+            missed = ratio > goal if is_cost else ratio < goal
+            self.status |= int(missed)
+            judged = f" (goal {'at most' if is_cost else 'at least'} {goal:g})"
+            judged += " MISSED" if missed else ""
+        print(f"  {what:48} {ours:12,.2f} {theirs:12,.2f} {unit:11} {ratio:5.2f} times{judged}")
 
 
 def throughput(servers: list[Server], results: Results, rounds: int, *, quick: bool) -> None:
     """Measure produce and consume."""
     cases = [(s, b, p) for s in SIZES for b in BATCHES for p in PARTITIONS]
+    for server in servers:
+        warm_up(server)
     for size, batch, partitions in cases[:: 4 if quick else 1]:
         case = f"{size} B, batches of {batch // KIB} KB, {partitions} part."
+        ways: dict[str, tuple[float, Callable[[Server, str], float]]] = {
+            "produce": (1.2, partial(produce, size=size, batch=batch)),
+            "consume": (1.0, partial(consume, partitions=partitions, count=SIZES[size])),
+            "Java": (1.2, partial(produce_java, size=size, batch=batch)),
+        }
+        if quick:
+            del ways["Java"]
         for number in range(rounds):
             topic = f"t-{size}-{batch}-{partitions}-{number}"
             for server in servers:
                 create(server, topic, partitions, **{"max.message.bytes": str(4 << 20)})
-                results.add(f"produce {case}", server, produce(server, topic, size, batch))
-                results.add(
-                    f"consume {case}", server, consume(server, topic, partitions, SIZES[size])
-                )
-                if not number and not quick:
-                    results.add(f"Java {case}", server, produce_java(server, topic, size, batch))
-        results.show(f"produce {case}", 1.2, is_cost=False, unit="records/s")
-        results.show(f"consume {case}", 1.0, is_cost=False, unit="records/s")
-        if not quick:
-            results.show(f"Java {case}", 1.2, is_cost=False, unit="records/s")
+                for way, (_, measure) in ways.items():
+                    cpu = cpu_seconds(server.pid)
+                    results.add(f"{way} {case}", server, measure(server, topic))
+                    cpu = max(cpu_seconds(server.pid) - cpu, 0.01)  # a tick of the system's clock
+                    results.add(f"{way} {case}, CPU", server, cpu)
+        for way, (goal, _) in ways.items():
+            results.show(f"{way} {case}", goal, is_cost=False, unit="records/s")
+            results.show(f"{way} {case}, CPU", None, is_cost=True, unit="s")
+
+
+def warm_up(server: Server) -> None:
+    """Have a broker compile or load what it needs for large batches."""
+    create(server, "warm", 1, **{"max.message.bytes": str(4 << 20)})
+    for size in SIZES:
+        for batch in BATCHES:
+            produce(server, "warm", size, batch)
 
 
 def small(servers: list[Server], results: Results, rounds: int) -> None:
