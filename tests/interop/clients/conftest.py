@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import shutil
+import subprocess
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -33,6 +36,7 @@ class Client(Protocol):
 
     name: str
     codecs: tuple[str, ...]
+    tells_offsets: bool
 
     def produce(
         self,
@@ -44,7 +48,7 @@ class Client(Protocol):
         idempotent: bool = False,
         partition: int | None = None,
     ) -> list[int]:
-        """Send records, and return the offsets that were acknowledged (-1: not known)."""
+        """Send records, and return the offsets that were acknowledged, if it tells them."""
 
     def read(self, topic: str, count: int, *, committed: bool = False) -> list[Got]:
         """Read the first records of partition 0, without a group."""
@@ -61,6 +65,7 @@ class Confluent:
 
     name = "confluent-kafka"
     codecs = ALL_CODECS
+    tells_offsets = True
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
@@ -160,6 +165,7 @@ class KafkaPython:
 
     name = "kafka-python"
     codecs = ("gzip", "lz4", "zstd")  # snappy by python-snappy only
+    tells_offsets = True
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
@@ -250,6 +256,7 @@ class AioKafka:
 
     name = "aiokafka"
     codecs = ALL_CODECS
+    tells_offsets = True
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
@@ -336,7 +343,75 @@ class AioKafka:
         asyncio.run(run())
 
 
-KINDS = (Confluent, KafkaPython, AioKafka)
+class Kcat:
+    """kcat: librdkafka 2.0, on the command line."""
+
+    name = "kcat"
+    codecs = ALL_CODECS
+    tells_offsets = False
+
+    def __init__(self, bootstrap: str) -> None:
+        path = shutil.which("kcat")
+        if path is None:
+            pytest.skip("kcat is not installed: apt install kcat")
+        self._words = [path, "-q", "-b", bootstrap]
+
+    def run(self, *words: object, stdin: bytes = b"") -> bytes:
+        """Run it, and return what it prints."""
+        command = [*self._words, *map(str, words)]
+        done = subprocess.run(
+            command, input=stdin, capture_output=True, timeout=PATIENCE_S, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def produce(
+        self,
+        topic: str,
+        values: Iterable[bytes],
+        *,
+        acks: str = "all",
+        codec: str = "none",
+        idempotent: bool = False,
+        partition: int | None = None,
+    ) -> list[int]:
+        words = ["-P", "-t", topic, "-k", "k", "-z", codec, "-X", f"acks={acks}"]
+        words += ["-X", f"enable.idempotence={str(idempotent).lower()}"]
+        words += [] if partition is None else ["-p", str(partition)]
+        self.run(*words, stdin=b"\n".join(values))
+        return []
+
+    @staticmethod
+    def _printed(output: bytes) -> list[Got]:
+        found = [json.loads(line) for line in output.splitlines()]
+        return [
+            Got(
+                one["partition"],
+                one["offset"],
+                None if one["key"] is None else one["key"].encode(),
+                None if one["payload"] is None else one["payload"].encode(),
+            )
+            for one in found
+        ]
+
+    def read(self, topic: str, count: int, *, committed: bool = False) -> list[Got]:
+        isolation = f"isolation.level=read_{'' if committed else 'un'}committed"
+        words = ("-t", topic, "-p", 0, "-o", "beginning", "-X", isolation)
+        return self._printed(self.run("-C", "-J", "-c", count, *words))
+
+    def read_as_group(self, topic: str, group: str, count: int) -> list[Got]:
+        words = ("-J", "-c", count, "-X", "auto.offset.reset=earliest")
+        return self._printed(self.run(*words, "-G", group, topic))
+
+    def transact(self, name: str, topic: str, batches: Iterable[tuple[bool, list[bytes]]]) -> None:
+        words = ("-P", "-t", topic, "-p", 0, "-X", f"transactional.id={name}")
+        for is_commit, values in batches:
+            if not is_commit:
+                pytest.skip("kcat aborts at a signal only, and sends little before its input ends")
+            self.run(*words, stdin=b"\n".join(values))
+
+
+KINDS = (Confluent, KafkaPython, AioKafka, Kcat)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from tidelog.service.log_service import LogService
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.interop.clients.conftest import AioKafka, Confluent, KafkaPython
+    from tests.interop.clients.conftest import AioKafka, Confluent, KafkaPython, Kcat
 
     from tidelog.embedded.logs import Logs
 
@@ -69,7 +69,7 @@ def test_what_an_answer_has_no_room_for_is_in_the_next(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_a_client_begins_at_the_beginning(
-    tmp_path: Path, kind: type[Confluent | KafkaPython | AioKafka]
+    tmp_path: Path, kind: type[Confluent | KafkaPython | AioKafka | Kcat]
 ) -> None:
     """And gets every record once, across the place where the disk begins."""
     uri = f"file://{tmp_path}/lake"
@@ -98,7 +98,7 @@ def test_a_client_begins_at_the_beginning(
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_a_client_gets_beyond_a_range_of_which_nothing_is_left(
-    tmp_path: Path, kind: type[Confluent | KafkaPython | AioKafka]
+    tmp_path: Path, kind: type[Confluent | KafkaPython | AioKafka | Kcat]
 ) -> None:
     """All that the archive has was aborted, by a marker that is on the disk."""
     from confluent_kafka import Producer
