@@ -167,6 +167,24 @@ def test_each_link_leads_somewhere(root: Path) -> None:
     assert broken == []
 
 
+def test_each_row_of_a_table_is_in_one(root: Path) -> None:
+    """A blank line ends a table, and rows after it are shown as text."""
+    pages = [*root.glob("*.md"), *(root / "docs").rglob("*.md")]
+    parts = [
+        (page.name, part)
+        for page in pages
+        for part in re.split(
+            r"^```.*?^```$", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE
+        )
+    ]
+    tables = [
+        (name, rows) for name, part in parts for rows in re.findall(r"(?m)(?:^\|.*\n)+", part)
+    ]
+
+    assert len(tables) > 50
+    assert [one for one in tables if not re.match(r".*\n\|[-|: ]+\|\n", one[1])] == []
+
+
 def test_the_code_map_names_every_room(root: Path, shipped: list[Source]) -> None:
     """docs/architecture.md names each room under src/tidelog, and no room that is not there."""
     whole = (root / "docs" / "architecture.md").read_text("utf-8")

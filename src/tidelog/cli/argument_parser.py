@@ -17,6 +17,18 @@ if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
 
+_OTHER_COMMANDS: Final = {
+    **dict.fromkeys(("consume", "consumer", "read", "tail"), "cat"),
+    **dict.fromkeys(("produce", "producer", "write"), "append"),
+    **dict.fromkeys(("lag", "consumer-groups", "group"), "groups"),
+    **dict.fromkeys(("topics", "ls"), "list --topics"),
+    **dict.fromkeys(("partitions", "status"), "list"),
+    "count": "offsets --count",
+    "backup": "mirror",
+    "start": "run or serve",
+    "broker": "serve",
+}
+"""Words of Kafka's tools and others, and the commands that do the same here."""
 _OTHER_NAMES: Final = {
     "--address": "--listen",
     "--bind": "--listen",
@@ -158,7 +170,9 @@ def _reworded(message: str, words: Sequence[str]) -> str:
 
 def _unknown_command(word: str, known: Sequence[str]) -> str:
     """Return the error, with the command that may have been meant."""
-    return f"there is no command {word!r}{_close(word, known)}"
+    meant = _OTHER_COMMANDS.get(word)
+    hint = f"; did you mean {meant}?" if meant else _close(word, known)
+    return f"there is no command {word!r}{hint}"
 
 
 def _close(word: str, known: Sequence[str]) -> str:

@@ -167,7 +167,9 @@ def print_shrunk(args: Namespace, verb: str, log: Mapping[str, Any]) -> None:
     if archived:
         title += f" on the disk, {format_bytes(archived)} in the archive only"
     rows = [(*_place(segment), segment["reason"]) for segment in deleted]
-    rows += [(*_place(segment), f"kept{outlook_text(segment)}") for segment in kept]
+    for segment in kept:
+        is_active = segment["endOffset"] == log["logEndOffset"]
+        rows.append((*_place(segment), f"kept{outlook_text(segment, is_active=is_active)}"))
     widths = [max((len(row[column]) for row in rows), default=0) for column in range(2)]
     lines = [
         f"  {offsets:<{widths[0]}}  {size:>{widths[1]}}  {reason}" for offsets, size, reason in rows

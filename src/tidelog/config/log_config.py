@@ -105,7 +105,8 @@ class LogConfig:
         "retention.bytes",
         -1,
         any_value,
-        "Size in bytes of a log above which its oldest segments are deleted; negative: no limit.",
+        "Bytes of a log to keep: its oldest segments are deleted while the others have at least"
+        " that; negative: no limit.",
         synonyms=("log.retention.bytes",),
     )
     retention_ms: int = option(

@@ -107,6 +107,15 @@ def from_keywords(keywords: Mapping[str, object]) -> dict[str, str]:
     return {name.replace("_", "."): value for name, value in from_mapping(keywords).items()}
 
 
+def topic_settings(
+    config: Mapping[str, SettingValue] | None, keywords: Mapping[str, object]
+) -> dict[str, str]:
+    """Return the settings of a new topic; InvalidArgument if some are given as keywords."""
+    if keywords:
+        raise InvalidArgument(f"a topic's settings go into config={from_keywords(keywords)!r}")
+    return from_mapping(config or {})
+
+
 def from_mapping(settings: Mapping[str, SettingValue] | Mapping[str, object]) -> dict[str, str]:
     """Return settings with their values as text, formatted as in a properties file.
 

@@ -16,7 +16,7 @@ from tidelog.codec.compression import Codec
 from tidelog.codec.one_line import first_names
 from tidelog.codec.uuid_text import ZERO_ID
 from tidelog.config.log_config import LogConfig
-from tidelog.config.sources import from_mapping
+from tidelog.config.sources import from_mapping, topic_settings
 from tidelog.embedded.busy_directory import BusyDirectory
 from tidelog.embedded.door_client import DoorClient, check_answer
 from tidelog.embedded.group_reader import GroupReader
@@ -161,14 +161,16 @@ class JoinedLogs(JoinedReads):
 
     def create_topic(
         self,
+        /,
         name: str,
         partitions: int | None = None,
         config: Mapping[str, SettingValue] | None = None,
         *,
         exist_ok: bool = False,
+        **settings: object,
     ) -> None:
         """Create a topic, durably; arguments and errors as ``Logs.create_topic``."""
-        settings = from_mapping(config or {})
+        given = topic_settings(config, settings)
         count = 1 if partitions is None else partitions
         check_topic_type(name)
         check_count_type(count)
@@ -176,7 +178,7 @@ class JoinedLogs(JoinedReads):
             "name": name,
             "numPartitions": count,
             "replicationFactor": 1,
-            "configs": [{"name": key, "value": value} for key, value in settings.items()],
+            "configs": [{"name": key, "value": value} for key, value in given.items()],
         }
         answer = self._door.ask("CreateTopics", 7, topics=[new])
         try:
@@ -185,7 +187,7 @@ class JoinedLogs(JoinedReads):
             if not exist_ok:
                 raise
             topic = BusyDirectory(*self.paths, machine=self._machine).topic(name)
-            check_same(topic, partitions, settings, defaults=self._config_in_force(name))
+            check_same(topic, partitions, given, defaults=self._config_in_force(name))
 
     def _config_in_force(self, topic: str) -> LogConfig:
         """Return a topic's settings as the process has them; they may follow from its own."""

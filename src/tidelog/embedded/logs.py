@@ -10,7 +10,7 @@ import os
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, overload
 
 from tidelog.codec.compression import Codec
-from tidelog.config.sources import from_keywords, from_mapping
+from tidelog.config.sources import from_mapping, topic_settings
 from tidelog.embedded.drawings import DrawnLogs
 from tidelog.embedded.group_reader import GroupReader
 from tidelog.embedded.group_source import OwnLogs
@@ -28,7 +28,6 @@ from tidelog.embedded.transaction import Transaction
 from tidelog.env.attempts import try_all
 from tidelog.env.forks import OfOneProcess
 from tidelog.errors import (
-    InvalidArgument,
     KafkaStorageError,
     TidelogError,
     TopicAlreadyExists,
@@ -191,9 +190,7 @@ class Logs(OfOneProcess, DrawnLogs):
                 settings than those given, which the error names. Nothing was changed.
             And as ``LogManager.create_topic``.
         """
-        if settings:
-            raise InvalidArgument(f"a topic's settings go into config={from_keywords(settings)!r}")
-        given = from_mapping(config or {})
+        given = topic_settings(config, settings)
         if partitions is not None:
             check_count_type(partitions)
         check_topic_type(name)

@@ -48,7 +48,7 @@ class Client(Protocol):
         idempotent: bool = False,
         partition: int | None = None,
     ) -> list[int]:
-        """Send records, and return the offsets that were acknowledged, if it tells them."""
+        """Send records, and return the offsets that were acknowledged, if they are known."""
 
     def read(self, topic: str, count: int, *, committed: bool = False) -> list[Got]:
         """Read the first records of partition 0, without a group."""

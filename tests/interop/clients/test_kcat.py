@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def test_its_input_is_one_transaction(broker: Served) -> None:
-    """Of the transactions of others it reads, as it is told, what was committed or everything."""
+    """Of the transactions of others it reads what was committed, or everything."""
     broker.logs.create_topic("tides")
     kcat = Kcat(broker.bootstrap)
 

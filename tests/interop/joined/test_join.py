@@ -58,6 +58,12 @@ def test_what_is_appended_is_read_at_once_by_both(broker: Served, joined: Joined
     assert record.timestamp == 1_700_000_000_000
 
 
+def test_settings_as_keywords_are_refused(joined: JoinedLogs) -> None:
+    """As where the directory is open; the error says where they go."""
+    with pytest.raises(InvalidArgument, match=r"go into config=\{'retention.ms': '1'\}"):
+        joined.create_topic("t", retention_ms=1)
+
+
 def test_a_repr_says_the_directory_and_the_state(joined: JoinedLogs) -> None:
     """Also once it is closed."""
     opened = repr(joined)

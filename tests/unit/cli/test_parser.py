@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tidelog.cli import commands
-from tidelog.cli.argument_parser import CommandParser
+from tidelog.cli.argument_parser import _OTHER_COMMANDS, CommandParser
 from tidelog.cli.options import EXIT_CODES
 from tidelog.cli.parser import COMMAND_MODULES, make_parser
 
@@ -132,6 +132,8 @@ def test_options_cannot_be_abbreviated() -> None:
     ("words", "message"),
     [
         (["creat", "t"], "there is no command 'creat'; did you mean create?"),
+        (["lag"], "there is no command 'lag'; did you mean groups?"),
+        (["topics"], "there is no command 'topics'; did you mean list --topics?"),
         (["plan", "retain", "t"], "plan: retain: choose from recovery, retention, compaction; did"),
         (["xyzzy"], "there is no command 'xyzzy'\n"),
         (["plan", "-d", "x"], "required: {recovery,retention,compaction}\n"),
@@ -213,3 +215,10 @@ def test_an_interrupt_while_the_command_line_is_parsed_is_one() -> None:
     parser.add_argument("topic")
     with suppress(KeyboardInterrupt):
         assert parser.parse_args(["t"]).topic == "t"
+
+
+def test_words_of_other_tools_lead_to_commands_that_exist() -> None:
+    """And none of them is a command itself, which would never be reached."""
+    known = set(COMMAND_MODULES)
+    assert known.isdisjoint(_OTHER_COMMANDS)
+    assert {meant.split()[0] for meant in _OTHER_COMMANDS.values()} <= known

@@ -40,7 +40,7 @@ def start_text(start: Mapping[str, Any]) -> str:
     )
 
 
-def outlook_text(kept: Mapping[str, Any]) -> str:
+def outlook_text(kept: Mapping[str, Any], *, is_active: bool = False) -> str:
     """Return until when a segment is kept, a ``SegmentOutlook`` as JSON; to follow "kept"."""
     due = None if kept["dueMs"] is None else format_time(kept["dueMs"])
     more = None if kept["moreBytes"] is None else format_bytes(kept["moreBytes"])
@@ -51,7 +51,8 @@ def outlook_text(kept: Mapping[str, Any]) -> str:
             limits.append(f"once the log is {more} larger" if kept["moreBytes"] else "now")
         since = f"; due {' or '.join(limits)}" if limits else ""
         return f", held by {kept['heldBy']}{since}"
-    ends = [f"until {due}"] if due else []
+    later = " (later with each append)" if is_active else ""
+    ends = [f"until {due}{later}"] if due else []
     ends += [f"until the log is {more} larger"] if more else []
     text = " " + " or ".join(ends) if ends else ""
     text = text if kept.get("isOnDisk", True) else f" in the archive{text}"
