@@ -67,7 +67,8 @@ in this order of precedence:
 3. what the broker's `server.properties` names, if `--server-properties FILE` (`run`, `retain`,
    `compact`, `plan`, `describe`, `cleaner status`, `recover`, `mirror`, `to-kafka`,
    `from-kafka`) gives it. For a topic that the metadata holds, a setting that the file does not
-   name has Kafka's default; of another topic it is not known which settings it has of its own.
+   name has Kafka's default, so an empty file will do; of another topic it is not known which
+   settings it has of its own.
 
 `cleanup.policy`, `retention.ms` and `retention.bytes` that none of these gives are **unknown**:
 nothing is deleted by them, and with an unknown policy nothing is compacted and records without
