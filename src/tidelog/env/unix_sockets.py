@@ -29,6 +29,7 @@ _RANDOM_BITS: Final = 64
 _BACKLOG: Final = 128
 _LONGEST_POINTER: Final = 4096
 _LOOK_S: Final = 1.0
+_HAS_SOCKETS: Final = os.name == "posix"
 
 
 class LocalListener(NamedTuple):
@@ -158,6 +159,8 @@ def ring_in(folder: str, timeout_ms: int) -> bool:
 
 
 def _candidates(folder: str) -> list[str]:
+    if not _HAS_SOCKETS:
+        return []
     names = os.listdir(folder)
     found = [
         os.path.join(folder, name)
@@ -165,10 +168,18 @@ def _candidates(folder: str) -> list[str]:
         if name.startswith(PREFIX) and name.endswith(SUFFIX)
     ]
     if POINTER in names:
-        with open(os.path.join(folder, POINTER), encoding="utf-8") as file:
-            path = file.read(_LONGEST_POINTER)
-        found += [path] if _may_be_trusted(path, folder) else []
+        found += _pointed_at(folder)
     return [path for path in found if _is_socket(path)]
+
+
+def _pointed_at(folder: str) -> list[str]:
+    """Return the socket elsewhere that a file names; none where anything else lies in its place."""
+    pointer = os.path.join(folder, POINTER)
+    if not stat.S_ISREG(os.lstat(pointer).st_mode):
+        return []
+    with open(pointer, "rb") as file:
+        path = os.fsdecode(file.read(_LONGEST_POINTER))
+    return [path] if "\0" not in path and _may_be_trusted(path, folder) else []
 
 
 def _is_socket(path: str) -> bool:

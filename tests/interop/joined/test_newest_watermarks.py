@@ -17,9 +17,10 @@ import pytest
 import tidelog
 from tidelog.arrow.read_topic import read as read_table
 from tidelog.cli.main import main
+from tidelog.env import unix_sockets
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.system_files import SYSTEM_FILES
-from tidelog.env.unix_sockets import is_listened_in
+from tidelog.env.unix_sockets import POINTER, is_listened_in
 from tidelog.readonly import checkpoints
 from tidelog.spark.options.source_options import ReadOptions, TopicChoice
 from tidelog.spark.read.read_plan import plan
@@ -169,6 +170,13 @@ def commit_position(logs: tidelog.Logs | JoinedLogs) -> None:
         reader.commit()
 
 
+def one_record(data: Path) -> None:
+    """Leave a directory with one record, which nobody holds."""
+    with tidelog.open(data) as logs:
+        logs.create_topic("t")
+        logs.append("t", b"a")
+
+
 @pytest.mark.parametrize("reader", READERS)
 def test_a_record_is_seen_once_its_append_has_returned(
     reader: Callable[[Path, pytest.CaptureFixture[str]], Look],
@@ -189,9 +197,7 @@ def test_a_process_that_hangs_does_not_stop_its_readers(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They go by what its files say."""
-    with tidelog.open(data) as logs:
-        logs.create_topic("t")
-        logs.append("t", b"a")
+    one_record(data)
     monkeypatch.setattr(checkpoints, "_PATIENCE_MS", 50)
     command = [sys.executable, "-m", "tidelog", "run", "-d", str(data)]
     with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
@@ -203,3 +209,35 @@ def test_a_process_that_hangs_does_not_stop_its_readers(
             assert len([*tidelog.open_directory_read_only(data).read("t")]) == 1
         finally:
             process.kill()
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"/tmp/tidelog.\0.sock", b"/" * 9000])
+def test_a_damaged_file_that_names_a_socket_stops_no_reader(data: Path, content: bytes) -> None:
+    """Another program may have written it."""
+    one_record(data)
+    (data / POINTER).write_bytes(content)
+    assert len([*tidelog.open_directory_read_only(data).read("t")]) == 1
+
+
+def test_a_pipe_in_place_of_the_file_that_names_a_socket_stops_no_reader(data: Path) -> None:
+    """To open one waits for who writes to it."""
+    one_record(data)
+    os.mkfifo(data / POINTER)
+    # If it is opened after all, that must end, or the test would wait for ever.
+    writer = os.open(data / POINTER, os.O_RDWR)
+    try:
+        os.write(writer, b"/" * 4096)
+        assert len([*tidelog.open_directory_read_only(data).read("t")]) == 1
+        os.set_blocking(writer, False)
+        assert os.read(writer, 9000) == b"/" * 4096
+    finally:
+        os.close(writer)
+
+
+def test_without_unix_sockets_files_are_read(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on Windows, of a directory whose holder was killed elsewhere."""
+    one_record(data)
+    (data / POINTER).write_bytes(b"/tmp/tidelog.0.sock")
+    monkeypatch.setattr(unix_sockets, "_HAS_SOCKETS", False)
+    monkeypatch.delattr(os, "getuid")
+    assert len([*tidelog.open_directory_read_only(data).read("t")]) == 1
