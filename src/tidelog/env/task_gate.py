@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 MAX_WAIT_MS: Final = 30_000
 _REST: Final = 4
+_LONGEST_REST_NS: Final = 400 * NS_PER_MS
 
 _log = logging.getLogger(__name__)
 
@@ -99,7 +100,8 @@ class SharedRounds:
     """Work that others wait for; a round serves all who asked before it began.
 
     After a round comes a rest of four times its length, so that any number who ask take a fifth of
-    a thread. ``_lock`` guards who waits, and whether a round is due or runs.
+    a thread; but not a longer one than those who wait have patience for, where a round waits for a
+    slow disk. ``_lock`` guards who waits, and whether a round is due or runs.
     """
 
     def __init__(self, name: str, work: Callable[[], object], machine: Machine) -> None:
@@ -109,16 +111,30 @@ class SharedRounds:
         self._lock: Final = threading.Lock()
         self._waiting: list[Callable[[], None]] = []
         self._is_due = False
+        self._is_closed = False
         self._rests_until_ns = 0
 
     def ask(self, done: Callable[[], None]) -> None:
         """Call ``done`` after the next round to begin: now on this thread, if none is due."""
         with self._lock:
-            self._waiting.append(done)
-            if self._is_due:
-                return
-            self._is_due = True
-        self._begin()
+            is_closed = self._is_closed
+            if not is_closed:
+                self._waiting.append(done)
+                if self._is_due:
+                    return
+                self._is_due = True
+        if is_closed:
+            done()
+        else:
+            self._begin()
+
+    def close(self) -> None:
+        """Let nobody wait any more: the scheduler may end before the next round begins."""
+        with self._lock:
+            self._is_closed = True
+            left, self._waiting = self._waiting, []
+        for done in left:
+            done()
 
     def _begin(self) -> None:
         left_ns = self._rests_until_ns - self._machine.clock.monotonic_ns()
@@ -137,7 +153,8 @@ class SharedRounds:
             self._work()
         finally:
             ended_ns = clock.monotonic_ns()
-            self._rests_until_ns = ended_ns + _REST * (ended_ns - began_ns)
+            rest_ns = min(_REST * (ended_ns - began_ns), _LONGEST_REST_NS)
+            self._rests_until_ns = ended_ns + rest_ns
             with self._lock:
                 is_due = self._is_due = bool(self._waiting)
             if is_due:

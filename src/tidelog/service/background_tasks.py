@@ -123,7 +123,11 @@ class BackgroundTasks(ManagerPart):
         handles, self._handles = self._handles, []
         for handle in handles:
             handle.cancel()
+        if handles:
+            # Nobody is answered any more, and it may take long to close all logs.
+            self._checkpointing.checkpoint_high_watermarks()
         self._gate.close()
+        self._watermarks.close()
         self._requests.stop()
 
     def cleanup_logs(self) -> int:

@@ -63,11 +63,12 @@ def test_a_task_that_fails_counts_as_ended() -> None:
 
 
 class Rounds:
-    """Rounds that each take 10 ms, on a clock by hand; ``served`` is who was served by which."""
+    """Rounds that take some time, on a clock by hand; ``served`` is who was served by which."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.count = 0
+        self.takes_ms = 10
         self.served: list[tuple[str, int]] = []
         self.during = ""
         """Who asks while the next round runs."""
@@ -78,7 +79,7 @@ class Rounds:
     def work(self) -> None:
         """Do a round."""
         self.count += 1
-        self.clock.advance(10)
+        self.clock.advance(self.takes_ms)
         during, self.during = self.during, ""
         if during:
             self.ask(during)
@@ -127,3 +128,24 @@ def test_a_round_that_fails_serves_those_who_wait_all_the_same() -> None:
         with pytest.raises(ZeroDivisionError):
             rounds.ask(partial(served.append, name))
     assert served == ["a", "b"]
+
+
+def test_after_a_long_round_the_rest_ends_before_those_who_wait_give_up() -> None:
+    """A round may wait for a slow disk; they wait for one second."""
+    rounds = Rounds()
+    rounds.takes_ms = 250
+    rounds.during = "late"
+    rounds.ask("early")
+    rounds.clock.advance(1000 - 2 * 250)
+    assert rounds.served == [("early", 1), ("late", 2)]
+
+
+def test_nobody_waits_for_a_round_that_will_not_come() -> None:
+    """A scheduler that has ended begins none."""
+    rounds = Rounds()
+    rounds.ask("a")
+    rounds.ask("b")
+    rounds.rounds.close()
+    rounds.ask("c")
+    rounds.clock.advance(100)
+    assert rounds.served == [("a", 1), ("b", 1), ("c", 1)]

@@ -170,6 +170,16 @@ def test_high_watermarks_are_written_every_five_seconds() -> None:
         assert (before, home.lines("replication-offset-checkpoint")) == (["t 0 0"], ["t 0 2"])
 
 
+def test_high_watermarks_are_written_down_before_logs_are_closed() -> None:
+    """From then on nobody can ask for them, and thousands of logs take seconds to close."""
+    home = ManagerHome()
+    with home.open() as manager:
+        manager.create_topic("t")
+        fill(manager, "t", 0, 2)
+        manager.stop_background()
+        assert home.lines("replication-offset-checkpoint") == ["t 0 2"]
+
+
 def test_a_checkpoint_that_cannot_be_written_takes_its_directory_offline() -> None:
     """The others are written all the same."""
     home = ManagerHome("/a", "/b")
