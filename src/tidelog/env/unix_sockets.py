@@ -26,7 +26,7 @@ POINTER: Final = "tidelog.sock-path"
 _NEW: Final = ".sock-new"
 _OURS_ONLY: Final = 0o600
 _RANDOM_BITS: Final = 64
-_BACKLOG: Final = 128
+_BACKLOG: Final = 1024
 _LONGEST_POINTER: Final = 4096
 _LOOK_S: Final = 1.0
 _HAS_SOCKETS: Final = os.name == "posix"

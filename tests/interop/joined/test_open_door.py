@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -129,6 +129,18 @@ def test_nobody_to_ring_is_no_error(data: Path) -> None:
     """What is left there waits for the next program that opens the directory."""
     assert not ring_in(os.fspath(data), 10)
     assert not ring_in(os.fspath(data / "missing"), 10)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems let fewer wait")
+def test_hundreds_who_ring_at_once_are_let_in(data: Path) -> None:
+    """Who finds no place to wait in is turned away at once, and reads what the files say."""
+    listener = listen_in(os.fspath(data), Random(1))
+    with ExitStack() as waiting:
+        waiting.callback(listener.remove)
+        for _ in range(200):
+            found = connect_in(os.fspath(data), 1)
+            assert found is not None
+            waiting.enter_context(found)
 
 
 def test_who_connects_and_says_nothing_holds_nobody_up(data: Path) -> None:
