@@ -182,20 +182,25 @@ class BackgroundTasks(ManagerPart):
     def answer_mail(self, done: Callable[[], None]) -> None:
         """Do both now, on a thread of the scheduler, and checkpoint high watermarks; call ``done``.
 
-        It is called at once where no task begins any more.
+        It is called at once where no task begins any more. Where tasks wait for a clock to be
+        advanced, high watermarks are checkpointed on this thread: readers do not advance it.
         """
+        has_threads = self._machine.start_threads is not None
 
         def look() -> None:
             try:
                 self._gate.run(self.commit_ready)
                 self._gate.run(self.answer_requests)
             finally:
-                self._watermarks.ask(done)
+                if has_threads:
+                    self._watermarks.ask(done)
 
         if self._gate.is_closed:
             done()
-        else:
-            self._machine.scheduler.schedule("tidelog-mail", look)
+            return
+        self._machine.scheduler.schedule("tidelog-mail", look)
+        if not has_threads:
+            self._watermarks.ask(done)
 
     def delete_old_files(self) -> None:
         """Delete the staged files of writers that are gone, and what recoveries cut long ago.
