@@ -10,13 +10,13 @@ import errno
 import logging
 from typing import TYPE_CHECKING
 
+from tidelog.datadir.offset_checkpoints import DirectoryCheckpoints
 from tidelog.errors import KafkaStorageError
 from tidelog.log.directory_guard import PASSING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tidelog.datadir.offset_checkpoints import DirectoryCheckpoints
     from tidelog.log.log import Log
     from tidelog.manager.directories.log_dir import LogDir
     from tidelog.manager.directories.log_dirs import LogDirs
@@ -34,6 +34,8 @@ class OffsetCheckpointing:
     def __init__(self, log_dirs: LogDirs, registry: LogRegistry) -> None:
         self._log_dirs = log_dirs
         self._registry = registry
+        self._told: dict[tuple[str, Write], str] = {}
+        """Why a file could not be written when that was tried last; it is tried for each reader."""
 
     def write(self, log_dir: LogDir) -> None:
         """Checkpoint all offsets of a directory.
@@ -73,23 +75,27 @@ class OffsetCheckpointing:
 
     def checkpoint_recovery_points(self) -> None:
         """Checkpoint up to where each log is flushed."""
-        self._write_everywhere(lambda checkpoints, logs: checkpoints.write_recovery_points(logs))
+        self._write_everywhere(DirectoryCheckpoints.write_recovery_points)
 
     def checkpoint_log_start_offsets(self) -> None:
         """Checkpoint where logs start that start within a segment."""
-        self._write_everywhere(lambda checkpoints, logs: checkpoints.write_log_starts(logs))
+        self._write_everywhere(DirectoryCheckpoints.write_log_starts)
 
     def checkpoint_high_watermarks(self) -> None:
         """Checkpoint up to where readers see; readers of other processes go by this."""
-        self._write_everywhere(lambda checkpoints, logs: checkpoints.write_high_watermarks(logs))
+        self._write_everywhere(DirectoryCheckpoints.write_high_watermarks)
 
     def _write_everywhere(self, write: Write) -> None:
         """Rewrite a file of each directory; an error in one must not stop the others."""
         for log_dir in self._log_dirs:
+            one = log_dir.path, write
             try:
                 self._write(log_dir, write)
+                self._told.pop(one, None)
             except KafkaStorageError as error:
-                _log.error("checkpoint-failed directory=%s reason=%s", log_dir.path, error)
+                if self._told.get(one) != str(error):
+                    self._told[one] = str(error)
+                    _log.error("checkpoint-failed directory=%s reason=%s", log_dir.path, error)
 
     def _write(self, log_dir: LogDir, write: Write) -> None:
         checkpoints = log_dir.checkpoints

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from errno import EIO
+from errno import EIO, ENOSPC
 
 import pytest
 from tests.machinery.manager_home import MAX_AGE_MS, ManagerHome, fill
@@ -204,6 +204,24 @@ def test_a_checkpoint_that_cannot_be_written_takes_its_directory_offline() -> No
 
         assert manager.live_dirs == ["/b"]
         assert home.lines(WATERMARKS, "/b") == ["t 1 2"]
+
+
+def test_a_checkpoint_that_fails_again_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
+    """It is tried for each reader that asks, and on a full disk a log must not grow by that."""
+    home = ManagerHome()
+    with home.open() as manager:
+        manager.create_topic("t")
+
+        def is_reported() -> bool:
+            caplog.clear()
+            fill(manager, "t", 0, 1)
+            manager.tasks.answer_mail(lambda: None)
+            return "checkpoint-failed" in caplog.text
+
+        home.fs.fail("open", f"/data/{WATERMARKS}.tmp", OSError(ENOSPC, "full"), count=2)
+        assert [is_reported() for _ in range(3)] == [True, False, False]
+        home.fs.fail("open", f"/data/{WATERMARKS}.tmp", OSError(ENOSPC, "full"))
+        assert is_reported()
 
 
 def test_one_bad_log_does_not_stop_retention() -> None:
