@@ -25,6 +25,7 @@ from tidelog.codec.protocol.apis import (
     size_of_frame,
 )
 from tidelog.env.clock import MS_PER_S
+from tidelog.env.unix_sockets import LOOKED
 from tidelog.errors import TidelogError
 from tidelog.lazy import np
 from tidelog.records.file_records import FileSlice
@@ -428,11 +429,15 @@ class Connection(asyncio.BufferedProtocol):
 class LocalConnection(Connection):
     """A connection of a program of this machine's.
 
-    One on which nothing is sent is a ring: ``look`` is called, and closes it when it has looked.
+    One on which nothing is sent is a ring, as ``ring_in`` makes; ``look`` answers it, as
+    ``BackgroundTasks.answer_mail``.
     """
 
     def __init__(
-        self, answers: Answers, room: Room, look: Callable[[Callable[[], None]], None]
+        self,
+        answers: Answers,
+        room: Room,
+        look: Callable[[Callable[[], None], Callable[[], None]], None],
     ) -> None:
         super().__init__(answers, room)
         self._look = look
@@ -456,7 +461,7 @@ class LocalConnection(Connection):
             _log.warning(text, most)
         self._transport.write(write_no_room(most))
         self._transport.close()
-        self._look(lambda: None)
+        self._look(lambda: None, lambda: None)
 
     def connection_lost(self, error: Exception | None) -> None:
         """Release what the other end had; as asyncio requires."""
@@ -473,12 +478,16 @@ class LocalConnection(Connection):
         """Close the connection, or look first."""
         if self._is_asked:
             return super().eof_received()
-        self._look(self._looked)
+        self._look(partial(self._soon, self._say_looked), partial(self._soon, self.close))
         return True
 
-    def _looked(self) -> None:
+    def _soon(self, task: Callable[[], None]) -> None:
         with suppress(RuntimeError):  # the loop was closed
-            self._loop.call_soon_threadsafe(self.close)
+            self._loop.call_soon_threadsafe(task)
+
+    def _say_looked(self) -> None:
+        if not self._transport.is_closing():
+            self._transport.write(LOOKED)
 
 
 class _Slot:

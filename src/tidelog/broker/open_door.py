@@ -10,11 +10,13 @@ import logging
 import select
 import selectors
 import socket
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tidelog.env.forks import OfOneProcess, close_inherited
 from tidelog.env.scheduler import start_threads
-from tidelog.env.unix_sockets import listen_in
+from tidelog.env.unix_sockets import LOOKED, listen_in
 from tidelog.errors import TidelogError
 from tidelog.log.directory_guard import NO_RESOURCES
 
@@ -164,7 +166,7 @@ class OpenDoor(OfOneProcess):
             pass
         selector.unregister(connection)
         self._accepted.discard(connection)
-        self._service.tasks.answer_mail(connection.close)
+        self._service.tasks.answer_mail(partial(_say_looked, connection), connection.close)
         return False
 
     def _serve(self) -> bool:
@@ -186,3 +188,8 @@ class OpenDoor(OfOneProcess):
             return False
         self._server = server
         return True
+
+
+def _say_looked(connection: socket.socket) -> None:
+    with suppress(OSError):  # who has rung has gone
+        connection.send(LOOKED)

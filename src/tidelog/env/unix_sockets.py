@@ -29,6 +29,8 @@ _RANDOM_BITS: Final = 64
 _BACKLOG: Final = 1024
 _LONGEST_POINTER: Final = 4096
 _LOOK_S: Final = 1.0
+LOOKED: Final = b"L"
+"""What one that rings is sent once files left for the holder were looked for."""
 _HAS_SOCKETS: Final = os.name == "posix"
 
 
@@ -140,12 +142,12 @@ def is_listened_in(folder: str) -> bool:
     return found is not None
 
 
-def ring_in(folder: str, timeout_ms: int) -> bool:
+def ring_in(folder: str, timeout_ms: int, *, for_watermarks: bool = False) -> bool:
     """Ask the process that holds a data directory to look for files left for it.
 
-    It also writes down its high watermarks. Return whether it has, before ``timeout_ms``; False,
-    too, where none listens. A connection on which nothing is sent asks for that, and is closed once
-    it is done.
+    Then it writes down its high watermarks; ``for_watermarks`` waits for that, too. Return whether
+    it was done, each before ``timeout_ms``; False, too, where none listens. A connection on which
+    nothing is sent asks for both: it is sent ``LOOKED`` after the first, and closed in the end.
     """
     try:
         found = connect_in(folder, timeout_ms / MS_PER_S)
@@ -153,7 +155,10 @@ def ring_in(folder: str, timeout_ms: int) -> bool:
             return False
         with found:
             found.shutdown(socket.SHUT_WR)
-            return not found.recv(1)
+            answer = found.recv(1)
+            if for_watermarks and answer == LOOKED:
+                answer = found.recv(1)
+            return answer in {b"", LOOKED}
     except OSError:  # it is looked for files from time to time in any case
         return False
 

@@ -107,4 +107,4 @@ def ask_for_watermarks(fs: FileSystem, data_dirs: Iterable[str]) -> None:
     for data_dir in data_dirs:
         if is_uri(data_dir) or not isinstance(files.at(data_dir), SystemFiles):
             continue
-        ring_in(data_dir, _PATIENCE_MS)
+        ring_in(data_dir, _PATIENCE_MS, for_watermarks=True)

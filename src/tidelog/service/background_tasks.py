@@ -179,11 +179,12 @@ class BackgroundTasks(ManagerPart):
         """Commit the transactions that other processes wait for."""
         self._commits.run()
 
-    def answer_mail(self, done: Callable[[], None]) -> None:
-        """Do both now, on a thread of the scheduler, and checkpoint high watermarks; call ``done``.
+    def answer_mail(self, looked: Callable[[], None], done: Callable[[], None]) -> None:
+        """Do both now, on a thread of the scheduler, then checkpoint high watermarks.
 
-        It is called at once where no task begins any more. Where tasks wait for a clock to be
-        advanced, high watermarks are checkpointed on this thread: readers do not advance it.
+        ``looked`` is called in between, ``done`` in the end, and at once where no task begins any
+        more. Where tasks wait for a clock to be advanced, high watermarks are checkpointed on this
+        thread: readers do not advance it.
         """
         has_threads = self._machine.start_threads is not None
 
@@ -192,6 +193,7 @@ class BackgroundTasks(ManagerPart):
                 self._gate.run(self.commit_ready)
                 self._gate.run(self.answer_requests)
             finally:
+                looked()
                 if has_threads:
                     self._watermarks.ask(done)
 

@@ -20,8 +20,9 @@ from tidelog.cli.main import main
 from tidelog.env import unix_sockets
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.system_files import SYSTEM_FILES
-from tidelog.env.unix_sockets import POINTER, is_listened_in
+from tidelog.env.unix_sockets import POINTER, is_listened_in, ring_in
 from tidelog.readonly import checkpoints
+from tidelog.service.log_service import LogService
 from tidelog.spark.options.source_options import ReadOptions, TopicChoice
 from tidelog.spark.read.read_plan import plan
 from tidelog.spark.read.stream_plan import StreamPlan
@@ -241,3 +242,20 @@ def test_without_unix_sockets_files_are_read(data: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(unix_sockets, "_HAS_SOCKETS", False)
     monkeypatch.delattr(os, "getuid")
     assert len([*tidelog.open_directory_read_only(data).read("t")]) == 1
+
+
+@pytest.mark.parametrize("opened", [True, False], ids=["opened", "served"])
+def test_who_has_left_a_commit_does_not_wait_for_high_watermarks(
+    data: Path, monkeypatch: pytest.MonkeyPatch, *, opened: bool
+) -> None:
+    """Beside readers that ask for them all the time, a commit would take several times as long."""
+    waiting: list[Callable[[], None]] = []
+    with tidelog.open(data) as logs:
+        assert isinstance(logs.manager, LogService)
+        monkeypatch.setattr(logs.manager.tasks._watermarks, "ask", waiting.append)
+        if not opened:
+            tidelog.join(data).close()
+        assert ring_in(os.fspath(data), 10_000)
+        assert not ring_in(os.fspath(data), 50, for_watermarks=True)
+        for done in waiting:
+            done()

@@ -418,7 +418,7 @@ def test_programs_of_this_machine_do_not_count_as_clients() -> None:
         clients = [Line(home, room) for _ in range(2)]
         assert [line.wire.is_closed for line in clients] == [False, True]
         wire = Wire()
-        wire.protocol = LocalConnection(home.broker.dispatcher, room, lambda _: None)
+        wire.protocol = LocalConnection(home.broker.dispatcher, room, lambda *_: None)
         wire.protocol.connection_made(wire)
         assert not wire.is_closed
         clients[0].connection.close()

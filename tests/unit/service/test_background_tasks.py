@@ -15,6 +15,10 @@ RETENTION_MS = 300_000
 WATERMARKS = "replication-offset-checkpoint"
 
 
+def nothing() -> None:
+    """Do nothing when it is called back."""
+
+
 def test_tasks_have_kafkas_names() -> None:
     """Those for the high watermarks and for requests run at once, the others later."""
     home = ManagerHome()
@@ -178,7 +182,7 @@ def test_who_asks_for_high_watermarks_need_not_advance_the_clock() -> None:
     with home.open() as manager:
         manager.create_topic("t")
         fill(manager, "t", 0, 2)
-        manager.tasks.answer_mail(lambda: answered.extend(home.lines(WATERMARKS)))
+        manager.tasks.answer_mail(nothing, lambda: answered.extend(home.lines(WATERMARKS)))
     assert answered == ["t 0 2"]
 
 
@@ -215,7 +219,7 @@ def test_a_checkpoint_that_fails_again_is_reported_once(caplog: pytest.LogCaptur
         def is_reported() -> bool:
             caplog.clear()
             fill(manager, "t", 0, 1)
-            manager.tasks.answer_mail(lambda: None)
+            manager.tasks.answer_mail(nothing, nothing)
             return "checkpoint-failed" in caplog.text
 
         home.fs.fail("open", f"/data/{WATERMARKS}.tmp", OSError(ENOSPC, "full"), count=2)
