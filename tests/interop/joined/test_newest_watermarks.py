@@ -24,8 +24,10 @@ from tidelog.env.unix_sockets import POINTER, is_listened_in, ring_in
 from tidelog.readonly import checkpoints
 from tidelog.service.log_service import LogService
 from tidelog.spark.options.source_options import ReadOptions, TopicChoice
+from tidelog.spark.options.table_options import TableOptions
 from tidelog.spark.read.read_plan import plan
 from tidelog.spark.read.stream_plan import StreamPlan
+from tidelog.spark.read.table_reader import TableReader, table_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -129,6 +131,18 @@ def stream(data: Path, _capsys: object) -> Look:
     return lambda: int(planned.latest(None)["t"]["0"])
 
 
+def spark_table(data: Path, _capsys: object) -> Look:
+    """Query the lag of a group that has read nothing with Spark."""
+    options = TableOptions((str(data),), "groups", None, 0)
+    reader = TableReader(options, table_columns("groups"))
+
+    def look() -> int:
+        found = [rows for part in reader.partitions() for rows in reader.read(part)]
+        return sum(lag for rows in found for lag in rows.column("lag").to_pylist())
+
+    return look
+
+
 def mirror(data: Path, _capsys: object) -> Look:
     """Copy what has come since."""
     target = data.parent / f"{data.name}-mirror"
@@ -144,7 +158,7 @@ def mirror(data: Path, _capsys: object) -> Look:
 
 READERS = (
     *(python, offsets, follower, topic_follower, arrow, cat, cat_follow, groups),
-    *(batch, stream, mirror),
+    *(batch, stream, spark_table, mirror),
 )
 
 

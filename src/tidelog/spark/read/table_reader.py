@@ -30,6 +30,7 @@ from tidelog.errors import InvalidArgument
 from tidelog.explain.tables.findings_table import FINDINGS
 from tidelog.explain.tables.system_table import ColumnType, TableSource, open_tables
 from tidelog.explain.tables.system_tables import system_table
+from tidelog.readonly.checkpoints import ask_for_watermarks
 from tidelog.segment.filenames import TopicPartition
 from tidelog.spark.plain_errors import plain_errors
 from tidelog.spark.read.topic_partitions import PartitionDirectories
@@ -103,6 +104,7 @@ class TableReader(DataSourceReader):
     @plain_errors()
     def partitions(self) -> list[InputPartition]:
         """Return one input partition for each task; runs on the driver."""
+        ask_for_watermarks(SYSTEM_FILES, self._options.paths)  # the tasks read what they are then
         table, choice = system_table(self._options.table), self._options.choice
         accept = self._options.accept
         directories = PartitionDirectories(SYSTEM_FILES, self._options.paths, accept=accept)
