@@ -42,11 +42,7 @@ _NOWHERE: Final = Position(-1, -1, "", -1, None)
 
 
 class GroupPosition(NamedTuple):
-    """A position of a group in a partition.
-
-    The high watermark is not known either if the topic is another one than when the position was
-    committed.
-    """
+    """A position of a group in a partition."""
 
     group: Annotated[str, "Name of the group."]
     topic: TopicName
@@ -59,7 +55,7 @@ class GroupPosition(NamedTuple):
     high_watermark: Annotated[
         int | None,
         "High watermark of the partition, or its log end with `tidelog groups --up-to logEnd`;"
-        " null: it is not in the directory.",
+        " null: it is not in the directory, or `isOfAnotherTopic`.",
     ]
     lag: Annotated[
         int | None,
@@ -73,6 +69,11 @@ class GroupPosition(NamedTuple):
         TimeOrMinus1, Named("commitTimestamp"), "When the position was committed."
     ]
     metadata: Annotated[str, "Text that the reader has committed with it."]
+    is_of_another_topic: Annotated[
+        bool,
+        "Whether it was committed in another topic of this name, which was deleted, or restored"
+        " without `--keep-ids`: it does not count in this one.",
+    ]
 
     @property
     def key(self) -> TopicPartition:
@@ -134,7 +135,7 @@ def group_positions(
         if key not in ends:
             ends[key] = _ends(directory, key, up_to)
     return [
-        _shown(group, key, position, ends[key] if _is_of(directory, key, position) else None)
+        _shown(group, key, position, ends[key], is_current=_is_of(directory, key, position))
         for (group, key), position in sorted(found.items(), key=lambda item: item[0])
     ]
 
@@ -168,9 +169,10 @@ class _Ends(NamedTuple):
 
 
 def _shown(
-    group: str, key: TopicPartition, position: Position, ends: _Ends | None
+    group: str, key: TopicPartition, position: Position, ends: _Ends | None, *, is_current: bool
 ) -> GroupPosition:
     offset = None if position is _NOWHERE else position.offset
+    ends = ends if is_current else None
     return GroupPosition(
         *(group, *key, offset),
         None if ends is None else ends.visible,
@@ -178,6 +180,7 @@ def _shown(
         position.leader_epoch,
         position.commit_time_ms,
         position.metadata,
+        not is_current,
     )
 
 

@@ -30,7 +30,8 @@ def reset(args: Namespace, names: list[str]) -> int:
     """Set the positions of a group, or print what they would be set to."""
     group, *topics = names
     directory = _opened(args)
-    known = {one.key: one.offset for one in _positions(directory, [group])}
+    found = {one.key: one for one in _positions(directory, [group])}
+    known = {key: one.offset for key, one in found.items()}
     rows = []
     for key in _keys_to_reset(directory, group, topics, known, args):
         with directory.open(*key) as log:
@@ -38,11 +39,15 @@ def reset(args: Namespace, names: list[str]) -> int:
             rows.append(ChangedPosition(group, *key, before, _target(log, args, before)))
     if args.execute:
         # One that stays where it is keeps its leader epoch, from which a client sees a loss.
+        stays = {
+            ChangedPosition(group, *key, one.offset, one.offset)
+            for key, one in found.items()
+            if args.to == "current" and not one.is_of_another_topic
+        }
         offsets = {
             TopicPartition(one.topic, one.partition): one.new_offset
             for one in rows
-            if one.new_offset is not None
-            and not (args.to == "current" and one.offset == one.new_offset)
+            if one.new_offset is not None and one not in stays
         }
         if offsets:
             commit_positions(_home(args, group), group, offsets)

@@ -138,6 +138,7 @@ def _list(args: Namespace) -> int:
     elif found:
         print(table([_columns(args.up_to), *map(_row, found)], names=2), end="")
         _report_beyond(found)
+        _report_others(found)
     else:
         text = f"no group has committed a position in {directory.name}"
         print_message("groups", text + _recent(directory))
@@ -154,6 +155,20 @@ def _report_beyond(found: list[GroupPosition]) -> None:
             "groups",
             f"{count} {what} beyond the end of {logs} restored or {has} lost records: see tidelog"
             " groups reset GROUP --to current",
+        )
+
+
+def _report_others(found: list[GroupPosition]) -> None:
+    count = sum(one.is_of_another_topic for one in found)
+    if count:
+        what = "position is of another topic of its name, which was deleted, or restored"
+        if count > 1:
+            what = "positions are of other topics of their names, which were deleted, or restored"
+        counts = "does not count" if count == 1 else "do not count"
+        print_message(
+            "groups",
+            f"{count} {what} without --keep-ids, and {counts}; after a restore, tidelog groups"
+            " reset GROUP --to current keeps each",
         )
 
 
@@ -175,6 +190,8 @@ def _columns(up_to: str) -> tuple[str, ...]:
 
 def _row(one: GroupPosition) -> tuple[str, ...]:
     high_watermark = "unknown" if one.high_watermark is None else f"{one.high_watermark:,}"
+    if one.is_of_another_topic:
+        high_watermark = "another topic"
     who = printable(one.group), printable(str(one.key))
     if one.offset is None:  # as Kafka's tool shows it
         return (*who, "-", high_watermark, "-", "-")

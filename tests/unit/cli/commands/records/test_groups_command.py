@@ -126,10 +126,36 @@ def test_a_topic_that_was_deleted_has_no_lag(topic: Cli) -> None:
     topic.on("delete", "t")
 
     gone = topic.on("groups", "--json").rows
+    is_gone = topic.on("groups")
     topic.on("create", "t")
     again = topic.on("groups", "--json").rows
+    is_another = topic.on("groups")
 
     assert [(row["highWatermark"], row["lag"]) for row in (*gone, *again)] == [(None, None)] * 2
+    assert [row["isOfAnotherTopic"] for row in (*gone, *again)] == [False, True]
+    assert (is_gone.out.splitlines()[1].split()[3:5], is_gone.err) == (["unknown"] * 2, "")
+    assert is_another.out.splitlines()[1].split()[3:6] == ["another", "topic", "unknown"]
+    assert is_another.err == (
+        "tidelog groups: 1 position is of another topic of its name, which was deleted, or restored"
+        " without --keep-ids, and does not count; after a restore, tidelog groups reset GROUP --to"
+        " current keeps each\n"
+    )
+
+
+def test_a_position_in_a_restored_topic_of_another_id_can_be_kept(topic: Cli) -> None:
+    """It is written again, with the id of the topic, though the offset stays."""
+    topic.append("a", "b")
+    commit(topic, "g", "t", 1)
+    topic.on("delete", "t")
+    topic.on("create", "t")
+    topic.append("a", "b")
+
+    planned = topic.on("groups", "reset", "g", "--to", "current", "--json").rows
+    topic.on("groups", "reset", "g", "--to", "current", "--execute")
+
+    (row,) = topic.on("groups", "--json").rows
+    assert [(one["offset"], one["newOffset"]) for one in planned] == [(1, 1)]
+    assert (row["offset"], row["lag"], row["isOfAnotherTopic"]) == (1, 1, False)
 
 
 def test_a_group_without_positions_is_wrong_usage(topic: Cli) -> None:
