@@ -218,6 +218,7 @@ class OffsetOutOfRange(_WithFields, KafkaError):
 
     ``range_start`` is set where the offset is the end of a range and lies below its start,
     ``limit`` where the log holds the offset, and only what is below the limit may be deleted.
+    ``reason`` says why an offset is none of this log, though it may lie within it.
     """
 
     code = ErrorCode.OFFSET_OUT_OF_RANGE
@@ -227,9 +228,12 @@ class OffsetOutOfRange(_WithFields, KafkaError):
     log_end_offset: int
     range_start: int | None = None
     limit: int | None = None
+    reason: str = ""
 
     def _text(self) -> str:
         held = f"the log holds [{self.log_start_offset}, {self.log_end_offset}]"
+        if self.reason:
+            held = f"{self.reason}; {held}"
         if self.range_start is not None:
             held = f"the range begins at {self.range_start}"
         if self.limit is not None and self.limit < self.requested <= self.log_end_offset:

@@ -43,6 +43,10 @@ _log = logging.getLogger(__name__)
 
 LOOK_AGAIN_MS: Final = 1000
 """How long a reader waits at most before it looks again, for new partitions among others."""
+_OF_ANOTHER: Final = (
+    "it is of another topic of this name, which was deleted, or restored without --keep-ids:"
+    " tidelog groups reset sets it in this one"
+)
 ROUND_RECORDS: Final = 500
 """Records of one partition that are yielded before the next partition gets its turn."""
 STARTS: Final = ("earliest", "latest", "none")
@@ -85,6 +89,9 @@ class GroupMember(OfOneProcess, Told):
         self._epochs: dict[TopicPartition, int | None] = {}
         self._lost: dict[TopicPartition, DataLoss] = {}
         """Committed positions below which the log has other records than the group has read."""
+        self._of_others: dict[TopicPartition, OffsetOutOfRange] = {}
+        """Positions in other topics of these names, where ``start`` is ``none``."""
+        self._passed_over: set[tuple[TopicPartition, Position]] = set()
         self._before: dict[TopicPartition, CommittedAt | None] = {}
         """Where the group was when this took a partition up, or has committed it since."""
         self._within: dict[TopicPartition, tuple[Transaction, int]] = {}
@@ -128,6 +135,8 @@ class GroupMember(OfOneProcess, Told):
 
     def _peek(self, key: TopicPartition) -> Generator[Record, None, None]:
         """Yield some records of a partition from its position on, which does not move."""
+        if key in self._of_others:
+            raise self._of_others[key]
         if key in self._lost:
             self._continue_with_others(key)
         records = self._records(key)
@@ -246,7 +255,7 @@ class GroupMember(OfOneProcess, Told):
         return dict(self._next)
 
     def _committed(self) -> dict[TopicPartition, int]:
-        found = self._source.committed(self.group)
+        found = self._source.found(self.group).live
         return {key: one.position.offset for key, one in found.items()}
 
     def lag(self) -> dict[TopicPartition, int]:
@@ -263,6 +272,7 @@ class GroupMember(OfOneProcess, Told):
         self._settle(key)
         self._within.pop(key, None)
         self._lost.pop(key, None)
+        self._of_others.pop(key, None)
         self._next[key], self._epochs[key] = offset, None
         self._jumps += 1
 
@@ -272,7 +282,7 @@ class GroupMember(OfOneProcess, Told):
         again = {name for name, topic_id in self._topic_ids.items() if ids[name] != topic_id}
         self._taken_up = {key: at for key, at in self._taken_up.items() if key.topic not in again}
         self._next, self._epochs, self._topic_ids = {}, {}, {}
-        self._before, self._within, self._lost = {}, {}, {}
+        self._before, self._within, self._lost, self._of_others = {}, {}, {}, {}
         self._jumps += 1
         self._find_partitions()
 
@@ -304,6 +314,8 @@ class GroupMember(OfOneProcess, Told):
 
     def _is_moved(self, key: TopicPartition, offset: int) -> bool:
         """Return whether a position is not the one that was committed, or is to be."""
+        if key in self._of_others:
+            return False
         before = self._before.get(key)
         return before is None or before.offset != offset or key in self._within
 
@@ -345,7 +357,7 @@ class GroupMember(OfOneProcess, Told):
         is_first, self._has_begun = not self._has_begun, True
         # Before the positions: of a transaction that ends in between, they are those that it set.
         new = self._decided(new, is_first=is_first)
-        committed = self._source.committed(self.group) if new else {}
+        committed, of_others = self._source.found(self.group) if new else ({}, {})
         for key in new:
             was_there = self._put_off.pop(key, is_first)
             offset = self._taken_up.get(key)
@@ -358,6 +370,21 @@ class GroupMember(OfOneProcess, Told):
                 start, end = self._source.bounds(key)
                 offset = self._first_of(start, end) if was_there else start
             self._next[key] = self._taken_up[key] = offset
+            if key in of_others:
+                self._pass_over(key, of_others[key].position)
+
+    def _pass_over(self, key: TopicPartition, position: Position) -> None:
+        """Let the group begin again in a topic with the name of another one, or refuse that."""
+        if position.offset == self._next[key] == 0:
+            return  # it has read nothing of the other one, and skips nothing of this one
+        if self._start == "none":
+            held, offset = self._source.bounds(key), position.offset
+            error = OffsetOutOfRange(offset, *held, reason=_OF_ANOTHER).of_log(str(key))
+            self._of_others[key] = error
+        elif (key, position) not in self._passed_over:
+            self._passed_over.add((key, position))
+            text = "position-of-another-topic log=%s group=%s offset=%d reason=%s"
+            _log.warning(text, key, self.group, position.offset, _OF_ANOTHER)
 
     def _decided(self, keys: list[TopicPartition], *, is_first: bool) -> list[TopicPartition]:
         """Return the partitions without those of which a transaction sets the group's position.
@@ -421,8 +448,9 @@ class GroupReader(GroupMember):
         A partition that was added to a topic is read from its start.
 
         Raises:
-            OffsetOutOfRange: a position lies outside its log, and ``start`` is ``none``. Otherwise
-                that is logged, and the partition is read from the log's start or end on.
+            OffsetOutOfRange: a position lies outside its log, or was committed in another topic of
+                this name, and ``start`` is ``none``. Otherwise that is logged, and the partition is
+                read from the log's start or end on.
             DataLoss: the log was restored, or has lost its end, since the group read it, and
                 ``start`` is ``none``. Otherwise that is logged, and the records that have the same
                 offsets since are read.

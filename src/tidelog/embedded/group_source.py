@@ -37,7 +37,7 @@ class OwnLogs:
         self.topic: Final = manager.topic
         self.join: Final = groups.join
         self.leave: Final = groups.leave
-        self.committed: Final = groups.committed
+        self.found: Final = groups.found
         self.undecided: Final = groups.undecided
 
     def _log(self, key: TopicPartition) -> Log:

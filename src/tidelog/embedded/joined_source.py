@@ -23,7 +23,7 @@ from tidelog.errors import (
     OutcomeUnknown,
     UnknownTopicOrPartition,
 )
-from tidelog.manager.consumer_groups import of_live_topics
+from tidelog.manager.consumer_groups import FoundPositions, found_positions
 from tidelog.manager.known_positions import Committed, take_positions
 from tidelog.readonly.group_positions import OFFSETS_TOPIC, partition_of_group
 from tidelog.readonly.log_follower import POLL_MS
@@ -105,12 +105,12 @@ class JoinedSource:
                 self._door.ask("LeaveGroup", 1, groupId=member.group, memberId="")
         self._door.close()
 
-    def committed(self, group: str) -> dict[TopicPartition, Committed]:
-        """Return the committed positions of a group, without those of topics deleted since."""
+    def found(self, group: str) -> FoundPositions:
+        """Return the committed positions of a group, and apart those of topics deleted since."""
         directory = BusyDirectory(*self._logs.paths, machine=self._machine)
         topics = directory.topics()
         if OFFSETS_TOPIC not in topics:
-            return {}
+            return FoundPositions({}, {})
         known: dict[str, dict[TopicPartition, Committed]] = {}
         number = partition_of_group(group, len(topics[OFFSETS_TOPIC].partitions))
         # The catalogue names it before it is created, maybe only by the next start. One that is
@@ -120,7 +120,7 @@ class JoinedSource:
             # To the log end: what the holder acknowledged a moment ago is below its high watermark,
             # which the files say only seconds later.
             take_positions(known, log.settled_records(up_to=ReadUpTo.LOG_END), log.directory)
-        return of_live_topics(known.get(group, {}), topics)
+        return found_positions(known.get(group, {}), topics)
 
     def undecided(self, group: str) -> frozenset[TopicPartition]:
         """Return the partitions of which a transaction sets a group's position, and has not ended.

@@ -597,8 +597,8 @@ class Logs(OfOneProcess, DrawnLogs):
             group: a consumer group; its positions are kept as Kafka keeps them.
             partitions: only those of each topic; None: all, with those that are added later.
             start: where partitions without a committed position begin: ``earliest`` or ``latest``.
-                So they do where that position is no longer in the log; ``none``: an error there,
-                and the earliest record where there is none.
+                So they do where that position is no longer in the log, or in another topic of this
+                name; ``none``: an error there, and the earliest record where there is none.
             isolation: an ``Isolation`` or its word.
 
         Raises:

@@ -11,12 +11,12 @@ import threading
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
 from tidelog.env.forks import OfOneProcess
 from tidelog.errors import GroupInUse, IllegalGeneration, KafkaError, NonEmptyGroup
-from tidelog.manager.known_positions import KnownPositions
+from tidelog.manager.known_positions import Committed, KnownPositions
 from tidelog.readonly.group_positions import (
     OFFSETS_TOPIC,
     Position,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from tidelog.datadir.catalogue import Topic
-    from tidelog.manager.known_positions import Committed, Through
+    from tidelog.manager.known_positions import Through
     from tidelog.manager.partition import Partition
     from tidelog.staging.commit import Transaction
     from tidelog.staging.group_step import GroupPartition, GroupStep
@@ -56,6 +56,16 @@ class Member(Protocol):
     @property
     def partitions(self) -> frozenset[int] | None:
         """The partitions of each topic that it reads, None: all."""
+
+
+class FoundPositions(NamedTuple):
+    """The committed positions of a group; ``of_others`` are in topics that were deleted since.
+
+    Other topics may have their names now, with other records at these offsets.
+    """
+
+    live: dict[TopicPartition, Committed]
+    of_others: dict[TopicPartition, Committed]
 
 
 class Groups(OfOneProcess):
@@ -122,9 +132,13 @@ class Groups(OfOneProcess):
 
     def committed(self, group: str) -> dict[TopicPartition, Committed]:
         """Return the committed positions of a group, without those of topics deleted since."""
+        return self.found(group).live
+
+    def found(self, group: str) -> FoundPositions:
+        """Return the committed positions of a group, and apart those of topics deleted since."""
         topics = self._topics()
         known = self._known_of(group, topics)
-        return {} if known is None else of_live_topics(known.of_group(group), topics)
+        return found_positions({} if known is None else known.of_group(group), topics)
 
     def undecided(self, group: str) -> frozenset[TopicPartition]:
         """Return the partitions of which a transaction sets a group's position, and has not ended.
@@ -353,13 +367,15 @@ def _readers_in(processes: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted({f"a reader in {one}" for one in processes}))
 
 
-def of_live_topics(
+def found_positions(
     positions: Mapping[TopicPartition, Committed], topics: Mapping[str, Topic]
-) -> dict[TopicPartition, Committed]:
-    """Return the positions without those of topics that were deleted since they were committed."""
-    return {
-        key: one for key, one in positions.items() if is_of_live_topic(key, one.position, topics)
-    }
+) -> FoundPositions:
+    """Separate positions in topics that are there from those in topics deleted since the commit."""
+    found = FoundPositions({}, {})
+    for key, one in positions.items():
+        is_live = is_of_live_topic(key, one.position, topics)
+        (found.live if is_live else found.of_others)[key] = one
+    return found
 
 
 def is_of_live_topic(key: TopicPartition, position: Position, topics: Mapping[str, Topic]) -> bool:

@@ -18,6 +18,7 @@ from tidelog.errors import (
     IllegalGeneration,
     InvalidArgument,
     NotServed,
+    OffsetOutOfRange,
     UnknownTopicOrPartition,
 )
 from tidelog.readonly.read_only_log import ReadOnlyLog
@@ -413,3 +414,26 @@ def test_what_is_not_a_reader_is_refused(broker: Served, joined: JoinedLogs) -> 
                 protocols=[{"name": "tidelog", "metadata": metadata}] * count,
             )
     assert not broker.logs.groups.has_reader("g")
+
+
+def test_a_position_in_another_topic_of_the_name_is_passed_over_with_a_warning(
+    broker: Served, joined: JoinedLogs, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Or that is an error, as for the program that holds the directory."""
+    with joined.reader("t", group="g") as reader:
+        assert values(reader) == [b"a", b"b"]
+        reader.commit()
+    broker.logs.delete_topic("t")
+    broker.logs.create_topic("t")
+    broker.logs.append("t", b"c")
+
+    with (
+        tidelog.join(joined.path) as fresh,
+        fresh.reader("t", group="g", start="none") as sure,
+        pytest.raises(OffsetOutOfRange, match=r"t-0: offset 1 .* another topic"),
+    ):
+        values(sure)
+    with tidelog.join(joined.path) as fresh, fresh.reader("t", group="g") as reader:
+        assert values(reader) == [b"c"]
+    lines = [one.getMessage() for one in caplog.records]
+    assert sum(line.startswith("position-of-another-topic log=t-0 group=g") for line in lines) == 1
