@@ -25,7 +25,7 @@ from tidelog.mailbox.letter import State
 from tidelog.staging.commit import Transaction
 from tidelog.staging.finished import FINISHED_FILE
 from tidelog.staging.group_step import CommittedAt, GroupStep
-from tidelog.staging.journal import NewTopic
+from tidelog.staging.journal import NewTopic, journal_name
 from tidelog.staging.manifest_names import MANIFESTS, new_stem, waiting_hashes
 from tidelog.staging.ready import READY_VERSION, ReadyFiles, ReadyManifest
 from tidelog.staging.ready_expiry import LEFTOVER_MS
@@ -377,7 +377,7 @@ def test_answers_to_waiters_that_have_ended_are_deleted_after_an_hour() -> None:
     manager = service(home)
     suffixes = enumerate(MANIFESTS.suffixes.values(), 1)
     names = [f"{files(home.fs, str(n)).stem}{suffix}" for n, suffix in suffixes]
-    dead = [*names[2:], f"{names[0]}.tmp", f"{names[3]}.tmp"]
+    dead = [*names[2:], f"{names[0]}.tmp", f"{names[0]}.tmp.tmp", f"{names[3]}.tmp"]
     for name in dead:
         home.fs.write(f"/data/{name}", b"{}")
     home.clock.advance(LEFTOVER_MS - 400_000)
@@ -386,3 +386,19 @@ def test_answers_to_waiters_that_have_ended_are_deleted_after_an_hour() -> None:
 
     assert set(dead) & set(home.files()) == set()
     assert manager.live_dirs == ["/data"]
+
+
+def test_a_journal_that_was_not_written_to_its_end_is_deleted_after_an_hour() -> None:
+    """Its transaction is not committed; files of other names stay, a journal among them."""
+    home = ManagerHome()
+    service(home)
+    journal = journal_name("x")
+    others = [journal, f"{journal}.tmp.tmp", f"a.{journal}.tmp", f"{journal}.tmp1", "tidelog.a.tmp"]
+    for name in (f"{journal}.tmp", *others):
+        home.fs.write(f"/data/{name}", b"")
+    home.clock.advance(LEFTOVER_MS - 400_000)
+    assert f"{journal}.tmp" in home.files()
+    home.clock.advance(800_000)
+
+    assert f"{journal}.tmp" not in home.files()
+    assert set(others) <= set(home.files())

@@ -29,6 +29,7 @@ from tidelog.segment.filenames import (
 )
 from tidelog.segment.undo import undone_on_error
 from tidelog.staging.abandoned import abandoned_files
+from tidelog.staging.journal_names import is_unfinished_name
 from tidelog.staging.manifest_names import MANIFESTS
 from tidelog.staging.ready import ReadyFiles
 from tidelog.staging.ready_expiry import LEFTOVER_MS, sweep
@@ -339,7 +340,8 @@ class LogDeleter(ManagerPart):
     def delete_staged_files(self, retention_ms: int) -> None:
         """Delete staged files that were not written to for ``retention_ms``: abandoned ones.
 
-        So are the manifests of processes that waited for a commit and have ended.
+        So are the manifests of processes that waited for a commit and have ended, and journals that
+        were not written to their ends.
         """
         for log_dir in self._log_dirs:
             with self._registry.change_lock:  # nothing is being committed
@@ -354,6 +356,7 @@ class LogDeleter(ManagerPart):
             self._log_dirs.note_error(log_dir.path, error)
             return
         self._delete_old(log_dir, MANIFESTS.is_left, LEFTOVER_MS)
+        self._delete_old(log_dir, is_unfinished_name, LEFTOVER_MS)
         self._delete_old(log_dir, abandoned.__contains__, retention_ms)
 
     def delete_cut_files(self, retention_ms: int) -> None:
