@@ -65,7 +65,7 @@ _log = logging.getLogger(__name__)
 class MirroredPartition:
     """What is copied of one partition, or with `--dry-run` would be.
 
-    There is no tiered storage here; records that only remote storage has are not copied.
+    Records that only the remote storage of a broker has are not copied.
     """
 
     topic: TopicName
@@ -82,6 +82,9 @@ class MirroredPartition:
         tuple[Annotated[str, "Name."], ...],
         "Settings of tiered storage that the new topic does not get.",
     ] = ()
+    is_archived: Annotated[
+        bool, Named("archived"), "Whether tidelog's archive has records of it, which are copied."
+    ] = False
 
     def add(self, copied: CopiedBatches) -> None:
         """Count what was copied, all of it."""
@@ -279,6 +282,7 @@ class Mirror:
             done = MirroredPartition(topic.name, number, is_new, ends_at, ends_at, start)
             done.log_start_offset = max(start, 0 if target is None else target.log_start_offset)
             done.settings_left_out = self._left_out.get(topic.name, ())
+            done.is_archived = log.is_archived
             return done, MirrorRange(
                 *(topic.name, number, topic.topic_id, found, first, max(first, end)),
                 segment_bytes=self._segment_bytes(topic.name),

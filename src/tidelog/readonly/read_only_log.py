@@ -252,6 +252,11 @@ class ReadOnlyLog(Drawn):
         return max(self._lines.log_start_offset, first)
 
     @property
+    def is_archived(self) -> bool:
+        """Whether it is read from an archive, whole or where the disk has it no more."""
+        return self._archived_start is not None
+
+    @property
     def _first_base(self) -> int:
         """The base offset of the first segment, 0 if there is none."""
         return self.segments[0].base_offset if self.segments else 0

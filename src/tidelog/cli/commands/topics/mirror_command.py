@@ -85,13 +85,21 @@ def run(args: Namespace, stopped_within: Callable[[int], bool] = _stopped_within
     return 0
 
 
+def left_out(topic: str, settings: Sequence[str], *, is_plan: bool) -> str:
+    """Return which settings a topic does not get where it has no archive."""
+    return f"{topic}: {'would leave out' if is_plan else 'left out'} {', '.join(settings)}"
+
+
 def print_mirrored(args: Namespace, done: Sequence[MirroredPartition]) -> None:
     """Print what was copied of each partition, or would be."""
-    copied, left_out = ("would copy", "would leave out") if args.dry_run else ("copied", "left out")
+    copied = "would copy" if args.dry_run else "copied"
+    archived = {one.topic for one in done if one.is_archived}
     for topic, settings in {one.topic: one.settings_left_out for one in done}.items():
         if settings and not args.json:
-            what = f"{', '.join(settings)}, and records that are only in remote storage"
-            print_line(f"{topic}: {left_out} {what}: tidelog has none")
+            more = "; records in the archive are copied, too"
+            if topic not in archived:
+                more = ", and records that are only in remote storage: tidelog has none"
+            print_line(printable(left_out(topic, settings, is_plan=args.dry_run) + more))
     for one in done:
         text = f"nothing new; it ends at {one.end_offset:,}"
         if one.batches:

@@ -1,0 +1,53 @@
+"""``tidelog mirror`` of a topic whose log begins in an archive."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.machinery.archives import give_up_locally
+
+import tidelog
+
+if TYPE_CHECKING:
+    Cli = Any
+
+SETTINGS = {
+    "internal.segment.bytes": "500",
+    "local.retention.ms": "0",
+    "remote.storage.enable": "true",
+}
+LEFT_OUT = ["local.retention.ms", "remote.storage.enable"]
+
+
+@pytest.fixture
+def archived(cli: Cli) -> Cli:
+    """A topic of 60 records, the first of which only the archive has, and two groups."""
+    with tidelog.open(cli.data) as logs:
+        logs.create_topic("t", config=SETTINGS)
+        for number in range(60):
+            logs.append("t", b"value %d" % number)
+        for group, offset in {"behind": 3, "done": 60}.items():
+            with logs.reader("t", group=group) as reader:
+                reader.seek("t", 0, offset)
+                reader.commit()
+    give_up_locally(cli.data, (cli.data.parent / "lake").as_uri())
+    return cli
+
+
+def test_a_mirror_says_that_it_has_what_the_archive_has(archived: Cli) -> None:
+    """Only settings are left out."""
+    words = ("mirror", archived.data, "--to", archived.data.parent / "copy")
+
+    plan = archived(*words, "--dry-run")
+    rows = archived(*words, "--dry-run", "--json").rows
+    done = archived(*words)
+
+    what = f"{', '.join(LEFT_OUT)}; records in the archive are copied, too\n"
+    assert f"t: would leave out {what}" in plan.out
+    assert f"t: left out {what}" in done.out
+    assert "t-0: copied [0, 60)" in done.out
+    assert [(row["archived"], row["settingsLeftOut"]) for row in rows] == [
+        (False, []),
+        (True, LEFT_OUT),
+    ]
