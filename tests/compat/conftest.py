@@ -152,13 +152,16 @@ class Kafka:
         self.java.run(tool, "format", "-t", cluster, "-c", str(self.properties))
 
     @contextmanager
-    def running(self, *, is_killed: bool = False) -> Iterator[None]:
-        """Start the broker; stop it cleanly at the end of the block, or as kill -9 does."""
+    def running(self, *, is_killed: bool = False) -> Iterator[LogOf]:
+        """Start the broker; stop it cleanly at the end of the block, or as kill -9 does.
+
+        What it prints is complete after the block.
+        """
         with self.java.started("kafka.Kafka", str(self.properties)) as process:
             log = LogOf(process)
             try:
                 log.wait_for_start()
-                yield
+                yield log
             finally:
                 (process.kill if is_killed else process.terminate)()
                 log.reader.join(PATIENCE_S)

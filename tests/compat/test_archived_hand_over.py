@@ -72,10 +72,11 @@ class Log:
         if base + 1 < end and not is_killed:  # a killed broker has not written it down
             start = self.rng.randrange(base + 1, end)
             commands.append(f"delete-records t {start}")
-        with kafka.running(is_killed=is_killed):
+        with kafka.running(is_killed=is_killed) as printed:
             before = kafka.consume_each(*(("t", level) for level in LEVELS))
             kafka.ask(*commands)
             after = kafka.consume_each(*(("t", level) for level in LEVELS))
+        assert not [line for line in printed.lines if "before disabling tiered" in line]
         assert main(["from-kafka", "-d", str(self.directory)]) == 0
         with tidelog.open(self.directory):
             pass  # a killed broker has not written how far readers see: the owner finds that

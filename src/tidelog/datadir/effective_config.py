@@ -56,6 +56,17 @@ def unknown_in_effect(
     return unknown_settings(own, inherited) if DELETE in policy else ()
 
 
+def without_tiers(settings: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return settings for a topic that has no archive, and the names, sorted, of those left out.
+
+    Of one that is not archived all stay.
+    """
+    left_out: tuple[str, ...] = ()
+    if wants_archive(settings):
+        left_out = tuple(sorted(name for name in settings if is_about_tiers(name)))
+    return {name: value for name, value in settings.items() if name not in left_out}, left_out
+
+
 class CopiedSettings(NamedTuple):
     """The settings for a copy of a topic: its own, and its birth values.
 
@@ -119,10 +130,7 @@ class TopicSettings(Drawn):
         if POLICY in unknown:
             unknown = DELETION_SETTINGS
         known |= {name: NEVER_DELETED[name] for name in unknown}
-        left_out: tuple[str, ...] = ()
-        if wants_archive(known):
-            left_out = tuple(sorted(name for name in known if is_about_tiers(name)))
-        config = {name: value for name, value in known.items() if name not in left_out}
+        config, left_out = without_tiers(known)
         return CopiedSettings(config, birth, left_out)
 
     def config_in_force(

@@ -15,6 +15,7 @@ from tidelog.config.deletion_settings import DELETION_SETTINGS
 from tidelog.datadir.catalogue import METADATA_TOPIC, Catalogue, write_catalogue
 from tidelog.datadir.cluster_metadata.broker_settings import formatted, is_default
 from tidelog.datadir.deletion_marks import read_catalogue_in_force
+from tidelog.datadir.effective_config import without_tiers
 from tidelog.datadir.known_setting import ConfigSource
 from tidelog.datadir.partition_directories import live_partitions
 from tidelog.datadir.uncatalogued_topics import adopt, readable_topic_id
@@ -140,12 +141,15 @@ def _config(topic: Topic, settings: BrokerSettings) -> dict[str, str]:
 
     Those of an adopted topic that decide what is deleted stay, unless a record names them: nothing
     becomes unknown here. A birth value that was handed over to the broker does not become a setting
-    of the topic's own when it comes back.
+    of the topic's own when it comes back. What was not handed over, about its archive, stays: the
+    log would lose what only the archive has.
     """
     config, born = {}, {}
     if topic.is_adopted:
         config = {key: topic.config[key] for key in DELETION_SETTINGS if key in topic.config}
     else:
+        _, left_out = without_tiers(topic.config)
+        config = {key: topic.config[key] for key in left_out}
         born = {key: one.value for key, one in topic.inherited.items() if key not in topic.config}
     for key, setting in settings.of_topic(topic.name, topic.topic_id).items():
         is_own = setting.source is ConfigSource.TOPIC

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.codec.checkpoint_file import replace_file
 from tidelog.codec.java_properties import format_properties, parse_properties
@@ -25,24 +25,25 @@ from tidelog.datadir.cluster_metadata.bootstrap import (
     bootstrap_records,
 )
 from tidelog.datadir.cluster_metadata.broker_settings import formatted, is_default
-from tidelog.datadir.effective_config import is_about_tiers
+from tidelog.datadir.effective_config import is_about_tiers, without_tiers
 from tidelog.datadir.known_setting import ConfigSource
 from tidelog.datadir.metadata_files import META_PROPERTIES_FILE, read_meta_properties
 from tidelog.datadir.partition_directories import PartitionLinks, random_id, survey
 from tidelog.errors import CommitPending, KafkaStorageError
+from tidelog.manager.consumer_groups import is_of_live_topic
 from tidelog.manager.producer_ids import next_block
 from tidelog.readonly.cluster_metadata import (
     find_broker_settings,
     read_bootstrap_types,
     read_cluster_metadata,
 )
-from tidelog.segment.filenames import is_future_directory, log_directory_name
+from tidelog.segment.filenames import TopicPartition, is_future_directory, log_directory_name
 from tidelog.staging.journal_names import list_journals
 from tidelog.staging.ready import waiting
 from tidelog.staging.ready_expiry import applied
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from tidelog.config.log_config import LogConfig
     from tidelog.datadir.catalogue import Topic
@@ -71,12 +72,27 @@ share.coordinator.state.topic.min.isr=1
 """
 
 
+class BegunLater(NamedTuple):
+    """A log that begins in an archive, of which a broker knows nothing.
+
+    It has the log from ``local_log_start_offset`` on.
+    """
+
+    topic: str
+    partition: int
+    log_start_offset: int
+    local_log_start_offset: int
+
+
 @dataclass(frozen=True, slots=True)
 class HandOver:
     """What a broker finds in the directories; ``files`` are those to be written, by path.
 
     ``next_producer_id`` is above the ids of all producers in the logs. ``is_known``: the metadata
     of a cluster that is in the directories names the same topics, so that no controller needs more.
+    ``left_out``: the settings of archives that a topic has here and not at the broker.
+    ``begun_later``: what the broker gets a part of only; ``groups_below``: groups, sorted, with a
+    position in what it does not get.
     """
 
     cluster_id: str
@@ -86,6 +102,9 @@ class HandOver:
     next_producer_id: int
     is_known: bool
     files: Mapping[str, bytes]
+    left_out: Mapping[str, tuple[str, ...]]
+    begun_later: tuple[BegunLater, ...]
+    groups_below: tuple[str, ...]
 
     @property
     def properties_path(self) -> str:
@@ -108,15 +127,17 @@ def plan_hand_over(manager: LogManager, *, is_local_only: bool = False) -> HandO
     known = _known_settings(manager)
     problems = [*_problems_of_directories(manager), *_problems_of_topics(manager)]
     problems += _problems_of_properties(manager)
-    if not problems and not is_local_only:
-        problems += _begun_in_archives(manager)
+    begun_later = () if problems else tuple(_begun_later(manager))
+    if not is_local_only:
+        problems += map(_only_in_archive, begun_later)
     if known is None:
         problems += _unknown_settings(manager)
     if problems:
         raise KafkaStorageError("; ".join(problems))
     if known is not None:
         _check_known(manager.topics(), known, manager.config.log_defaults)
-    topics = tuple(_registered(manager, topic) for _, topic in sorted(manager.topics().items()))
+    named = [topic for _, topic in sorted(manager.topics().items())]
+    topics = tuple(_registered(manager, topic) for topic in named)
     metas = _identities(manager)
     first = next(iter(metas.values()))
     assert first.cluster_id is not None
@@ -129,6 +150,9 @@ def plan_hand_over(manager: LogManager, *, is_local_only: bool = False) -> HandO
         next_block(manager),
         known is not None,
         {},
+        {topic.name: _left_out(topic, manager.config.log_defaults, known) for topic in named},
+        begun_later,
+        _groups_below(manager, begun_later),
     )
     return replace(plan, files=dict(_files(manager, plan, metas)))
 
@@ -189,18 +213,41 @@ def _problems_of_topics(manager: LogManager) -> Iterator[str]:
             yield f"partitions of topic {name} lie in a directory that is not named"
 
 
-def _begun_in_archives(manager: LogManager) -> Iterator[str]:
-    """Yield the logs that a broker would begin later: it knows nothing of an archive."""
+def _begun_later(manager: LogManager) -> Iterator[BegunLater]:
     for name, topic in sorted(manager.topics().items()):
         for number in sorted(topic.partitions):
             log = _log_of(manager, name, number)
             start, local = log.log_start_offset, log.local_log_start_offset
             if start < local:
-                yield (
-                    f"offsets {start} to {local - 1} of {name}-{number} are only in its archive:"
-                    " make a directory that has them with tidelog mirror, or leave them to the"
-                    " archive with --local-only"
-                )
+                yield BegunLater(name, number, start, local)
+
+
+def _only_in_archive(one: BegunLater) -> str:
+    last = one.local_log_start_offset - 1
+    return (
+        f"offsets {one.log_start_offset} to {last} of {one.topic}-{one.partition} are only in its"
+        " archive: make a directory that has them with tidelog mirror, or leave them to the archive"
+        " with --local-only"
+    )
+
+
+def _groups_below(manager: LogManager, begun_later: Iterable[BegunLater]) -> tuple[str, ...]:
+    """Return the groups, of those that can be read, whose records a broker does not have."""
+    starts = {
+        TopicPartition(one.topic, one.partition): one.local_log_start_offset for one in begun_later
+    }
+    if not starts:
+        return ()
+    positions = manager.staged_commits.groups.positions(where_readable=True)
+    topics = manager.topics()
+    return tuple(
+        group
+        for group, found in sorted(positions.items())
+        if any(
+            one.offset < starts.get(key, 0) and is_of_live_topic(key, one, topics)
+            for key, one in found.items()
+        )
+    )
 
 
 def _problems_of_properties(manager: LogManager) -> Iterator[str]:
@@ -231,7 +278,7 @@ def _registered(manager: LogManager, topic: Topic) -> TopicToRegister:
         PartitionToRegister(number, home, _log_of(manager, topic.name, number).latest_epoch or 0)
         for number, home in sorted(topic.partitions.items())
     ]
-    settings = _settings(topic, manager.config.log_defaults)
+    settings, _ = _settings(topic, manager.config.log_defaults)
     return TopicToRegister(topic.name, topic.topic_id, settings, tuple(partitions))
 
 
@@ -313,7 +360,7 @@ def _differences(topic: Topic, settings: BrokerSettings, defaults: LogConfig) ->
         yield f"topic {topic.name} has other partitions"
     theirs = settings.of_topic(topic.name, topic.topic_id)
     changed = []
-    handed_over = topic.config if topic.is_adopted else _settings(topic, defaults)
+    handed_over, _ = without_tiers(topic.config) if topic.is_adopted else _settings(topic, defaults)
     for key, text in handed_over.items():
         ours, known = formatted(key, text), theirs.get(key)
         is_same = is_default(key, ours) if known is None else known.value == ours
@@ -329,18 +376,26 @@ def _differences(topic: Topic, settings: BrokerSettings, defaults: LogConfig) ->
         yield f"topic {topic.name} has other settings ({', '.join(sorted(changed))})"
 
 
-def _settings(topic: Topic, defaults: LogConfig) -> dict[str, str]:
+def _left_out(topic: Topic, defaults: LogConfig, known: BrokerSettings | None) -> tuple[str, ...]:
+    """Return the settings that the broker does not get; ``known``: what it has already."""
+    _, left_out = _settings(topic, defaults)
+    theirs = {} if known is None else known.of_topic(topic.name, topic.topic_id)
+    return tuple(name for name in left_out if name not in theirs)
+
+
+def _settings(topic: Topic, defaults: LogConfig) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return the settings of a topic that a broker is given, so that its own do not count.
 
     Those are the topic's own and, if Kafka wrote it, its broker's. What decides what is deleted of
-    a topic of tidelog's is written down whole, except what is about tiers, which it has none of.
+    a topic of tidelog's is written down whole. What is about its archive, which a broker cannot
+    have, is left out; the names are returned, too.
     """
     inherited = topic.inherited.items()
     known = {key: one.value for key, one in inherited if one.source is not ConfigSource.DEFAULT}
     if not topic.is_adopted:
         decides = birth_values(defaults) | known
         known = {key: value for key, value in decides.items() if not is_about_tiers(key)}
-    return {**known, **topic.config}
+    return without_tiers({**known, **topic.config})
 
 
 def _files(

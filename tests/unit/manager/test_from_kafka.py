@@ -123,6 +123,22 @@ def test_a_topic_that_was_handed_over_gets_what_kafka_changed() -> None:
     assert (topic.is_adopted, topic.revision) == (False, 1)
 
 
+def test_settings_of_an_archive_outlast_a_broker_that_knows_of_none() -> None:
+    """Without them, the log would lose what only the archive has; one that Kafka sets counts."""
+    own = {"remote.storage.enable": "true", "local.retention.ms": "5"}
+    home = home_with("t", "u", retention_ms="7")
+    with home.open() as logs:
+        for name in ("t", "u"):
+            logs.alter_topic(name, own)
+    records = [made.setting("retention.ms", "7", name) for name in ("t", "u")]
+    ran(home, *records, made.setting("local.retention.ms", "6", "u"))
+
+    topics = taken_over(home)
+
+    assert config_of(topics["t"]) == {**own, "retention.ms": "7"}
+    assert config_of(topics["u"]) == {**own, "retention.ms": "7", "local.retention.ms": "6"}
+
+
 def test_a_birth_value_that_was_handed_over_is_not_the_topics_own_when_it_comes_back() -> None:
     """Only one that Kafka changed is; one that Kafka took back is the birth value again."""
     home = home_with("t", "u")

@@ -14,6 +14,7 @@ from tests.machinery.staging import leave, stage
 from tidelog.config.log_config import LogConfig
 from tidelog.datadir.birth import birth_values
 from tidelog.datadir.cluster_metadata.bootstrap import BOOTSTRAP_FILE, FEATURES
+from tidelog.datadir.effective_config import is_about_tiers
 from tidelog.datadir.metadata_files import MetaProperties, read_meta_properties
 from tidelog.errors import CommitPending, CorruptFile, KafkaStorageError
 from tidelog.log.archived import ArchivedOffsets
@@ -316,6 +317,10 @@ def test_a_log_that_begins_in_an_archive_is_not_handed_over_in_part() -> None:
     """A broker would begin it where the disk does, so somebody has to say that this is meant."""
     home = home_with_topics()
     with home.open() as logs:
+        for group in ("below", "at"):
+            with logs.reader("t", group=group) as reader:
+                reader.seek("t", 1, 0 if group == "below" else 1)
+                reader.commit()
         log = logs.partition("t", 1).log
         logs.delete_records("t", 1, 1)
         log.note_archived(ArchivedOffsets(0, 1))
@@ -325,4 +330,26 @@ def test_a_log_that_begins_in_an_archive_is_not_handed_over_in_part() -> None:
             plan_hand_over(logs.manager)
         plan = plan_hand_over(logs.manager, is_local_only=True)
 
-    assert [topic.name for topic in plan.topics] == ["t", "u"]
+    assert [topic.name for topic in plan.topics] == ["__consumer_offsets", "t", "u"]
+    assert plan.begun_later == (("t", 1, 0, 1),)
+    assert plan.groups_below == ("below",)
+
+
+def test_settings_of_an_archive_are_not_handed_over() -> None:
+    """A broker without remote storage of its own refuses all settings of such a topic.
+
+    The same holds where its metadata knows the topic from the hand-over before.
+    """
+    home, known = home_with_topics(), {"remote.log.copy.disable": "false", **FOREVER}
+    archived = {"remote.storage.enable": "true", "local.retention.ms": "5"}
+    with home.open() as logs:
+        logs.alter_topic("t", {**known, **archived})
+
+    plan = hand_over(home)
+
+    left_out = {"t": ("local.retention.ms", "remote.log.copy.disable", "remote.storage.enable")}
+    assert plan.left_out == {"u": (), **left_out}
+    assert not [key for topic in plan.topics for key in topic.config if is_about_tiers(key)]
+    assert not [key for one in image_of(home).settings.values() for key in one if "remote" in key]
+    again = hand_over(home)
+    assert (again.is_known, again.left_out) == (True, plan.left_out)

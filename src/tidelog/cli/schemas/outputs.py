@@ -487,7 +487,15 @@ _OUTPUTS: Final = {
     "mirror": _output(*_MIRRORED),
     "spark mirror": _output(*_MIRRORED),
     "to-kafka": _output(
-        line("One topic, as the broker gets it.", _KAFKA_TOPIC),
+        line(
+            "One topic, as the broker gets it.",
+            {
+                **_KAFKA_TOPIC,
+                "settingsLeftOut": array(
+                    string("Name."), "Settings of its archive, which the broker does not get."
+                ),
+            },
+        ),
         line(
             "The broker.",
             {
@@ -499,6 +507,20 @@ _OUTPUTS: Final = {
                 ),
                 "serverProperties": string("Path of the settings to start it with."),
                 "files": array(string("Path."), "Files that are written, in order."),
+                "begunLater": array(
+                    line(
+                        "A partition.",
+                        {
+                            **PLACE,
+                            "logStartOffset": integer("Where it begins in its archive."),
+                            "localLogStartOffset": integer("Where it begins for the broker."),
+                        },
+                    ),
+                    "Logs that begin in an archive, with `--local-only`.",
+                ),
+                "groupsBelow": array(
+                    string("Name."), "Groups with positions that the broker's logs do not have."
+                ),
             },
         ),
         counts(topics="Lines of topics.", partitions="Partitions of all topics."),

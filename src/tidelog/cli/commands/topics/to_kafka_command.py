@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.cli.options import Command, argument, broker_options
 from tidelog.cli.terminal import print_counts, print_row
+from tidelog.codec.one_line import first_names
 from tidelog.explain.printable_text import counted, printable
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tidelog.env.files import FileSystem
-    from tidelog.manager.to_kafka import HandOver
+    from tidelog.manager.to_kafka import BegunLater, HandOver
 
 
 COMMAND: Final = Command(
@@ -55,6 +56,7 @@ def _hand_over(args: Namespace, paths: list[str], fs: FileSystem) -> HandOver:
 
 def _print(args: Namespace, plan: HandOver) -> None:
     """Print the plan; settings that are Kafka's defaults are written down, and left out as text."""
+    from tidelog.cli.commands.topics.mirror_command import left_out
     from tidelog.codec.uuid_text import format_uuid
     from tidelog.datadir.cluster_metadata.broker_settings import is_default
 
@@ -65,12 +67,16 @@ def _print(args: Namespace, plan: HandOver) -> None:
             "id": format_uuid(topic.topic_id),
             "partitions": len(topic.partitions),
             "settings": settings,
+            "settingsLeftOut": list(plan.left_out[topic.name]),
         }
         shown = [
             f", {key}={value}" for key, value in settings.items() if not is_default(key, value)
         ]
         partitions = counted(len(topic.partitions), "partition")
-        print_row(args, row, printable(f"{topic.name}: {partitions}{''.join(shown)}"))
+        lines = [f"{topic.name}: {partitions}{''.join(shown)}"]
+        if plan.left_out[topic.name]:
+            lines.append(left_out(topic.name, plan.left_out[topic.name], is_plan=args.dry_run))
+        print_row(args, row, "\n".join(map(printable, lines)))
     broker = {
         "clusterId": plan.cluster_id,
         "nodeId": plan.node_id,
@@ -78,13 +84,33 @@ def _print(args: Namespace, plan: HandOver) -> None:
         "nextProducerId": plan.next_producer_id,
         "serverProperties": plan.properties_path,
         "files": list(plan.files),
+        "begunLater": [_as_json(one) for one in plan.begun_later],
+        "groupsBelow": list(plan.groups_below),
     }
     print_row(args, broker, "\n".join(map(printable, _lines(plan, is_plan=args.dry_run))))
     partitions_in_all = sum(len(topic.partitions) for topic in plan.topics)
     print_counts(args, topics=len(plan.topics), partitions=partitions_in_all)
 
 
+def _as_json(one: BegunLater) -> dict[str, Any]:
+    return {
+        "topic": one.topic,
+        "partition": one.partition,
+        "logStartOffset": one.log_start_offset,
+        "localLogStartOffset": one.local_log_start_offset,
+    }
+
+
 def _lines(plan: HandOver, *, is_plan: bool) -> Iterator[str]:
+    for one in plan.begun_later:
+        archived = f"[{one.log_start_offset:,}, {one.local_log_start_offset:,})"
+        yield (
+            f"{one.topic}-{one.partition} begins at {one.local_log_start_offset:,} for Kafka, since"
+            f" {archived} is only in its archive"
+        )
+    if plan.groups_below:
+        names = first_names(plan.groups_below)
+        yield f"groups with positions before that, so auto.offset.reset counts: {names}"
     for path in plan.files:
         yield f"{'would write' if is_plan else 'wrote'} {path}"
     if not plan.files:

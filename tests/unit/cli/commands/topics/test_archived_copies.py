@@ -1,4 +1,4 @@
-"""``tidelog mirror`` of a topic whose log begins in an archive."""
+"""``tidelog mirror`` and ``to-kafka`` of a topic whose log begins in an archive."""
 
 from __future__ import annotations
 
@@ -51,3 +51,21 @@ def test_a_mirror_says_that_it_has_what_the_archive_has(archived: Cli) -> None:
         (False, []),
         (True, LEFT_OUT),
     ]
+
+
+def test_a_hand_over_says_what_the_broker_does_not_get(archived: Cli) -> None:
+    """Settings of archives, the beginning of the log, and groups that stand in it."""
+    plan = archived.on("to-kafka", "--local-only", "--dry-run").out
+    done = archived.on("to-kafka", "--local-only", "--json")
+
+    assert f"\nt: would leave out {', '.join(LEFT_OUT)}\n" in plan
+    _, topic, broker = done.lines[:3]
+    assert topic["settingsLeftOut"] == LEFT_OUT
+    assert not {*LEFT_OUT} & {*topic["settings"]}
+    [later] = broker["begunLater"]
+    first = later["localLogStartOffset"]
+    assert (later["topic"], later["partition"], later["logStartOffset"]) == ("t", 0, 0)
+    assert 3 < first < 60
+    assert f"t-0 begins at {first} for Kafka, since [0, {first}) is only in its archive\n" in plan
+    assert "groups with positions before that, so auto.offset.reset counts: behind\n" in plan
+    assert broker["groupsBelow"] == ["behind"]
