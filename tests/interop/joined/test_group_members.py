@@ -72,6 +72,19 @@ def test_members_and_readers_are_shown_with_where_they_are(
     assert "there is no group nobody" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("group", ["client", "here", "joined"])
+@pytest.mark.parametrize("words", [["reset", "--to", "earliest"], ["delete"]])
+def test_a_group_with_members_and_no_position_is_not_changed_because_of_them(
+    broker: Served, data: Path, capsys: pytest.CaptureFixture[str], group: str, words: list[str]
+) -> None:
+    """Naming topics, as is asked for without members, would only lead to the same refusal."""
+    assert broker.bootstrap
+    assert main(["groups", words[0], group, *words[1:], "-d", str(data)]) == 3
+
+    assert f"group '{group}' has members: nothing was set" in capsys.readouterr().err
+    assert main(["groups", words[0], "nobody", *words[1:], "-d", str(data)]) == 2
+
+
 def test_the_admin_calls_of_clients_show_readers(broker: Served) -> None:
     """With the same state, place and partitions."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from tidelog.cli.commands.records.groups_members import check_no_members
 from tidelog.cli.terminal import print_line, print_message, table
 from tidelog.codec.shown_rows import as_json
 from tidelog.embedded.group_commits import commit_positions, delete_group, directory_of_group
@@ -71,6 +72,7 @@ def _keys_to_reset(
         if number in {None, key.partition} and (args.to != "current" or key in known)
     ]
     if not found:
+        check_no_members(args, [group])
         of = f" in {', '.join(topics)}" if topics else ""
         where = "" if number is None else f" in a partition {number}"
         more = "" if args.to == "current" else ": name the topics to set some in"
@@ -105,6 +107,7 @@ def delete(args: Namespace, names: list[str]) -> int:
     found = known.keys() | undecided_positions(directory, names)
     missing = sorted(set(names) - {group for group, _ in found})
     if missing:
+        check_no_members(args, missing)
         raise InvalidArgument(f"{directory.name} has no positions of group {', '.join(missing)}")
     rows = [ChangedPosition(one, *key, known.get((one, key)), None) for one, key in sorted(found)]
     if not args.execute:

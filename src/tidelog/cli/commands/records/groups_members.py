@@ -16,7 +16,8 @@ from tidelog.codec.shown_rows import as_json
 from tidelog.datadir.lock_file import has_writer
 from tidelog.embedded.door_client import DoorClient, check_answer
 from tidelog.env.paths import absolute_path
-from tidelog.errors import InvalidArgument, InvalidRecord
+from tidelog.env.unix_sockets import is_listened_in
+from tidelog.errors import InvalidArgument, InvalidRecord, NonEmptyGroup
 from tidelog.explain.groups import ShownMember
 from tidelog.explain.printable_text import printable
 
@@ -54,6 +55,15 @@ def print_members(args: Namespace) -> int:
     elif is_held:
         print_message("groups", "no group has members or positions")
     return 0
+
+
+def check_no_members(args: Namespace, groups: list[str]) -> None:
+    """Raise NonEmptyGroup if one of some groups has members, as far as a process can be asked."""
+    for path in map(absolute_path, args.directories):
+        if is_listened_in(path):
+            for one in _asked(path, groups):
+                if one.member_id is not None:
+                    raise NonEmptyGroup(one.group)
 
 
 def _asked(path: str, names: list[str]) -> Iterator[ShownMember]:
