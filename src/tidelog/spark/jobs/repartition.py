@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from tidelog.config.sources import SettingValue
     from tidelog.env.paths import Paths
+    from tidelog.staging.finished import CommittedTransaction
 
 _log = logging.getLogger(__name__)
 
@@ -66,7 +67,7 @@ def repartition(
     offsets. ``unordered`` of the result counts those for which this may be wrong, as after several
     additions; a warning is logged. What is read ends where readers may read when the job begins.
     All records are written in one transaction, so a job that failed is run again as it was: a
-    repeat writes nothing if the first run committed.
+    repeat writes nothing if the first run committed, also if the source has grown since.
 
     Args:
         spark: the session; its workers must see both directories.
@@ -114,7 +115,7 @@ def repartition(
     plan = plan_repartition(request, from_mapping(config or {}))
     outcome = _outcome(request, plan)
     if plan.committed is not None:
-        return replace(outcome, records=plan.committed.records[to], was_done=True)
+        return _repeated(outcome, plan.committed)
     description = f"tidelog repartition {topic} in {', '.join(paths)} to {to}"
     with watch_tasks(spark, on_progress, description):
         if dry_run:
@@ -140,6 +141,12 @@ def _outcome(request: RepartitionRequest, plan: RepartitionPlan) -> Repartitione
         next_offsets=offsets_json(request.topic, plan.ends),
         retention_bytes=plan.retention_bytes,
     )
+
+
+def _repeated(outcome: Repartitioned, committed: CommittedTransaction) -> Repartitioned:
+    """Return what an earlier run wrote; how far it read is not in the transaction."""
+    records = committed.records[outcome.to]
+    return replace(outcome, records=records, next_offsets=None, was_done=True)
 
 
 def _count(spark: SparkSession, plan: RepartitionPlan, outcome: Repartitioned) -> Repartitioned:
@@ -182,11 +189,12 @@ def _write(
         in_order = [part.older for part in parts] + [part.newer for part in parts]
         staged = staged_write(write, staging, txn_id, in_order)
         committed = commit_write(replace(staged, birth=plan.birth))
+    if committed.is_repeat:
+        return _repeated(outcome, committed)
     return replace(
         outcome,
         records=committed.records[request.to],
         unordered=all_of(part.out_of_place for part in parts).unordered(len(plan.ends)),
-        was_done=committed.is_repeat,
     )
 
 

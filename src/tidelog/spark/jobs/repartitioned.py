@@ -15,7 +15,8 @@ class Repartitioned:
 
     ``records`` are those of the source that are visible to the isolation level. ``next_offsets`` is
     where a later read of the source starts, in the form of the option ``startingOffsets``.
-    ``was_done``: so nothing was written.
+    ``was_done``: so nothing was written, nor read: where the first run ended is not known, and
+    ``next_offsets`` is None.
     """
 
     topic: Annotated[str, "The topic that is read."]
@@ -28,7 +29,7 @@ class Repartitioned:
     ]
     size_bytes: Annotated[int, "About the size of what is read in the logs, in bytes."]
     txn_id: Annotated[str, Named("txn"), "Id of the transaction."]
-    next_offsets: str
+    next_offsets: str | None
     retention_bytes: Annotated[
         int | None,
         "The new topic's `retention.bytes`, if enlarged for fewer partitions, or null.",
@@ -44,8 +45,10 @@ class Repartitioned:
 
     @property
     @shown(after="txn_id")
-    def ends(self) -> Annotated[dict[str, ReadEnd], Named("nextOffsets")]:
-        """By partition of the topic that is read."""
+    def ends(self) -> Annotated[dict[str, ReadEnd] | None, Named("nextOffsets")]:
+        """By partition of the topic that is read; null: it was read by an earlier run."""
+        if self.next_offsets is None:
+            return None
         found: dict[str, int] = json.loads(self.next_offsets)[self.topic]
         return found
 

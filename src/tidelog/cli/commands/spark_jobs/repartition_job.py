@@ -101,7 +101,9 @@ def _lines(done: Repartitioned) -> Iterator[str]:
     partitions = counted(done.from_partitions, "partition"), counted(done.partitions, "partition")
     route = f"{done.topic} ({partitions[0]}) to {done.to} ({partitions[1]})"
     if done.was_done:
-        yield f"{route}: nothing to do, {counted(done.records, 'record')} were written before"
+        written = counted(done.records, "record")
+        yield f"{route}: nothing to do, {written} written before"
+        yield f"  records that {done.topic} got after that run had begun are not read"
         return
     verb = "would be written" if done.is_dry_run else "written"
     size = format_bytes(done.size_bytes)
