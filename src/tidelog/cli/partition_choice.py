@@ -347,7 +347,7 @@ def _explain(
     if not places:
         text = f"{directory} has no partitions, which are directories named <topic>-<partition>"
         is_one = os.path.isabs(directory) and ", /" not in directory
-        return f"{text}; an archive there is file://{directory}" if is_one else text
+        return f"{text}; if it is an archive, name file://{directory}" if is_one else text
     what = f"topic {', '.join(unknown)}" if unknown else "topic"
     number = "" if partition is None else f" with a partition {partition}"
     known = ", ".join(sorted({place.topic for place in places}))

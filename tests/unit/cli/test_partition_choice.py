@@ -77,6 +77,15 @@ def test_a_partitions_directory_must_have_its_name() -> None:
         choose_partitions(made.fs, ["/data/copy"])
 
 
+def test_a_directory_without_partitions_may_be_an_archive() -> None:
+    """The error does not say that it is one: what an archive has is not looked for on a disk."""
+    made = DataHome()
+    made.fs.make_directory(made.path)
+
+    with pytest.raises(UnknownTopicOrPartition, match="; if it is an archive, name file:///data"):
+        choose_partitions(made.fs, [made.path], ["t"])
+
+
 def test_a_missing_directory_is_refused() -> None:
     """So is a file."""
     with pytest.raises(InvalidArgument):
