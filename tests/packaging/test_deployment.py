@@ -18,6 +18,7 @@ from tests.tidy.test_workflows import parsed
 
 from tidelog.cli.parser import make_parser
 from tidelog.env.waiting import sleep_ms
+from tidelog.records.validation.rejection import Rejection
 from tidelog.spark import find_java
 
 if TYPE_CHECKING:
@@ -95,6 +96,15 @@ def test_rules_are_whole() -> None:
     assert all(rule["annotations"]["summary"] for rule in alerts)
     read = {name for query in queries() for name in RECORDED.findall(query)}
     assert read == recorded
+
+
+def test_refused_records_alert_for_every_reason() -> None:
+    """Each metric that counts refused records is in the alert."""
+    (alert,) = [rule["expr"] for rule in rules() if rule.get("alert") == "TidelogRecordsRefused"]
+    counted = [kind.value for kind in Rejection if kind is not Rejection.BYTES_REJECTED]
+
+    names = [re.sub("(?<!^)(?=[A-Z])", "_", name).lower() for name in counted]
+    assert all(f"broker_topic_metrics_{name}_per_sec_total[" in alert for name in names)
 
 
 def test_panels_of_the_dashboard_do_not_overlap() -> None:

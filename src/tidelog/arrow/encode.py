@@ -16,7 +16,7 @@ from tidelog.kernels import rows
 from tidelog.records.batch import NO_TIMESTAMP, TimestampType
 from tidelog.records.builder import BatchSpec
 from tidelog.records.bulk_builder import build_batches
-from tidelog.records.validation.record_rules import time_limits
+from tidelog.records.validation.record_rules import KEYLESS, time_limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,16 +100,13 @@ def check_rows(records: RecordSource, policy: LeaderPolicy, now_ms: int) -> None
     """Check keys and timestamps as a leader does on append.
 
     Raises:
-        InvalidRecord: a row has no key and the topic is compacted.
+        InvalidRecord: a row has no key, and the topic is or might be compacted.
         InvalidTimestamp: a row's timestamp is outside the topic's limits.
     """
     if policy.needs_keys:
         without_key = np.flatnonzero(records.table[rows.KEY_SIZE] < 0)
         if len(without_key):
-            raise InvalidRecord(
-                f"row {without_key[0]} has no key, but the topic is compacted or its cleanup.policy"
-                " is unknown"
-            )
+            raise InvalidRecord(f"row {without_key[0]} {KEYLESS[policy.is_policy_known]}")
     if policy.timestamp_type is TimestampType.CREATE_TIME:
         times = records.table[rows.TIMESTAMP]
         least, greatest = time_limits(

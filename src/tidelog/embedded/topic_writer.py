@@ -29,7 +29,7 @@ from tidelog.kernels import rows
 from tidelog.kernels.runtime.gate import use_kernels
 from tidelog.log.directory_guard import is_interrupt
 from tidelog.manager.partition import Partition
-from tidelog.records.batch import BATCH_HEADER, TimestampType
+from tidelog.records.batch import BATCH_HEADER
 from tidelog.records.builder import BatchSpec
 from tidelog.records.bulk_builder import build_batches
 from tidelog.records.new_record import (
@@ -350,12 +350,11 @@ class TopicWriter(OfOneProcess, Told):
         """Refuse now what would else be refused together with the whole batch."""
         policy = self._policy
         if policy.needs_keys and record.key is None:
-            raise InvalidRecord(NO_KEY)
+            raise InvalidRecord(NO_KEY[policy.is_policy_known])
         limits = time_limits(now_ms, policy.timestamp_before_max_ms, policy.timestamp_after_max_ms)
         if limits[0] <= timestamp <= limits[1]:
             return
-        is_appended = policy.timestamp_type is TimestampType.LOG_APPEND_TIME
-        rules = RecordRules(policy.needs_keys, *limits, is_appended, ignore_rejections)
+        rules = RecordRules.of(policy, now_ms, ignore_rejections)
         if rules.has_bad_time(np.array(timestamp), is_append_time=False):
             raise InvalidTimestamp(rules.time_reason(timestamp))
 

@@ -139,7 +139,7 @@ STATUS_TEXT: Final = {
     BAD_COUNT: "the number of records is negative",
     MISSING_RECORDS: "the batch holds fewer records than its header states",
     BYTES_LEFT_OVER: "bytes are left over after the last record",
-    NULL_KEY: "the record has no key, but the topic is compacted or its cleanup.policy is unknown",
+    NULL_KEY: "the record has no key, and the topic needs one",
     BAD_TIMESTAMP: "the timestamp is negative or outside the limits",
     TOO_LONG: "the record is too large for a batch",
 }

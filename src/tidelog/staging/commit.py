@@ -265,7 +265,12 @@ def _check(target: StagingDirectory, transaction: Transaction) -> list[_Checked]
             updates = producers.setdefault(key, ProducerUpdates(known))
             limits = RunLimits(config.segment_size_bytes, False, False, updates)
         else:
-            limits = RunLimits(config.max_batch_bytes, config.needs_keys, config.is_stamped)
+            limits = RunLimits(
+                config.max_batch_bytes,
+                config.needs_keys,
+                config.is_stamped,
+                is_policy_known=config.is_policy_known,
+            )
         epochs = check_run(target.fs, target.path, run, limits)
         total = partition_bytes[run.topic, run.partition]
         is_adopted = is_adoptable(target.fs, target.path, run, config, total)

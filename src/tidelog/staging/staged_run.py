@@ -133,6 +133,8 @@ class RunLimits(NamedTuple):
     """Whether records get the time of the commit (LogAppendTime)."""
     producers: ProducerUpdates | None = None
     """Checks the producers of a run that keeps its offsets."""
+    is_policy_known: bool = True
+    """Whether the topic's ``cleanup.policy`` is known; else records need keys."""
 
 
 class EpochRange(NamedTuple):
@@ -236,7 +238,7 @@ def _check_batches(batches: BatchColumns, limits: RunLimits) -> None:
 def _check_records(data: Buffer, batches: BatchColumns, limits: RunLimits) -> None:
     if limits.needs_keys:
         unpacked, areas = Unpacked(as_bytes(data), batches).areas()
-        rules = RecordRules(True, *_ANY_TIME, False, ignore_rejections)
+        rules = RecordRules(True, *_ANY_TIME, False, ignore_rejections, limits.is_policy_known)
         for index in range(len(batches)):
             check_area(unpacked, np.ascontiguousarray(areas[:, index : index + 1]), rules)
 

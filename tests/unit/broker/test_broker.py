@@ -17,6 +17,7 @@ from tests.machinery.broker_home import (
     with_broker,
 )
 
+import tidelog
 from tidelog.broker.client_request import Disconnect
 from tidelog.codec.compression import Codec
 from tidelog.codec.protocol.apis import api_named, apis
@@ -186,6 +187,31 @@ def test_what_is_not_taken_is_refused(
         assert code(answer) is wanted
 
     with_broker(test)
+
+
+@pytest.mark.parametrize(
+    ("is_known", "cure"), [(False, "tidelog alter TOPIC -o cleanup.policy="), (True, "compacted")]
+)
+def test_refused_records_without_a_key_are_logged_once_a_minute(
+    is_known: bool, cure: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Clients show no more than a code; a topic of unknown policy was taken over."""
+    files = CrashFileSystem()
+    with tidelog.open(DATA, files=files) as logs:
+        logs.create_topic("t", config={"cleanup.policy": "compact"})
+    if not is_known:
+        files.delete(f"{DATA}/tidelog.topics.json")
+
+    async def test() -> None:
+        async with BrokerHome(files) as home:
+            for advance_ms in (0, 59_999, 1):
+                home.clock.advance(advance_ms)
+                assert code(await home.produce("t", b"a", b"b")) is ErrorCode.INVALID_RECORD
+
+    run(test())
+    told = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    found = [line for line in told if line.startswith("records-refused topic=t reason=")]
+    assert (len(found), cure in found[0]) == (2, True)
 
 
 def test_damaged_batches_are_refused_and_nothing_is_written() -> None:

@@ -84,8 +84,11 @@ def check_keys_of_every_batch() -> None:
 
     check(good, stage(good, [keyed, keyed]), needs_keys=True)
     run = stage(bad, [keyed, BATCHES[1]])
-    with pytest.raises(InvalidRecord, match="key"):
+    with pytest.raises(InvalidRecord, match="key, but the topic is compacted"):
         check(bad, run, needs_keys=True)
+    unknown = RunLimits(LIMIT, needs_keys=True, is_stamped=False, is_policy_known=False)
+    with pytest.raises(InvalidRecord, match="tidelog alter TOPIC -o"):
+        check_run(bad.fs, bad.path, run, unknown)
 
 
 def test_every_batch_for_a_compacted_topic_needs_keys() -> None:

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.broker.client_request import Disconnect, Later, Refusal
 from tidelog.broker.partitions import partition_at_once
+from tidelog.broker.seldom_lines import SeldomLines
 from tidelog.codec.compression import Codec
 from tidelog.config.serve_config import FlushPolicy
 from tidelog.datadir.catalogue import INTERNAL_SETTINGS
+from tidelog.env.clock import NS_PER_MS
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import InvalidRecord, InvalidTimestamp, KafkaError
 from tidelog.records.batch import BATCH_HEADER, BatchFlags
+from tidelog.records.validation.record_rules import NO_KEY
 
 if TYPE_CHECKING:
     from tidelog.broker.client_request import Answer, Request
@@ -56,6 +59,7 @@ class Produce:
         self._appends = appends
         self._flushes = flushes
         self._verification = verification
+        self._lines = SeldomLines()
 
     def handle(self, request: Request) -> Answer:
         """Append the batches of all partitions; each succeeds or fails by itself."""
@@ -135,7 +139,9 @@ class Produce:
             # The buffer of the request, which nobody reads again.
             info = partition.append_locked(records, verification_guard=guard, may_change=True)
         except KafkaError as error:
-            return _failed(number, error)
+            answer = _failed(number, error)
+            self._maybe_tell(partition.topic, answer["recordErrors"])
+            return answer
         except Exception:  # noqa: BLE001 - as above
             return _failed_unexpectedly(partition.topic, number)
         answer = {
@@ -146,6 +152,14 @@ class Produce:
         }
         appended.append((partition, answer))
         return answer
+
+    def _maybe_tell(self, topic: str, errors: list[dict[str, Any]]) -> None:
+        """Log that a topic takes only records with keys: clients show no more than a code."""
+        reasons = {one["batchIndexErrorMessage"] for one in errors}
+        now_ms = self._manager.machine.clock.monotonic_ns() // NS_PER_MS
+        for reason in reasons.intersection(NO_KEY.values()):
+            if self._lines.is_due(topic, reason, now_ms):
+                _log.warning("records-refused topic=%s reason=%s", topic, reason)
 
 
 class _Flushed(Later):

@@ -23,12 +23,14 @@ _HOUR_MS: Final = 3_600_000
 class LeaderPolicy:
     """The topic's settings that concern batches; ``codec`` None keeps the producer's codec.
 
+    ``is_policy_known``: whether ``cleanup.policy`` is; else records need keys.
     ``keeps_plain``: uncompressed batches are stored with the codec and timestamps that they have.
     """
 
     codec: Codec | None = None
     level: int | None = None
     needs_keys: bool = False
+    is_policy_known: bool = True
     timestamp_type: TimestampType = TimestampType.CREATE_TIME
     timestamp_before_max_ms: int = INT64_MAX
     timestamp_after_max_ms: int = _HOUR_MS
@@ -55,6 +57,7 @@ class LeaderPolicy:
             codec=codec,
             level=levels.get(codec) if codec is not None else None,
             needs_keys=config.needs_keys,
+            is_policy_known=config.is_policy_known,
             timestamp_type=TimestampType(int(is_appended)),
             timestamp_before_max_ms=config.message_timestamp_before_max_ms,
             timestamp_after_max_ms=config.message_timestamp_after_max_ms,

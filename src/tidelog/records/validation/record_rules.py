@@ -18,6 +18,7 @@ from tidelog.records.validation.rejection import Rejection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Self
 
     from tidelog.records.array_rows import Bools, Bytes, Ints
     from tidelog.records.builder import RecordFields
@@ -26,7 +27,13 @@ if TYPE_CHECKING:
 
 _INT64_MIN: Final = -(2**63)
 _SHOWN_ERRORS: Final = 3
-NO_KEY: Final = "the record has no key, but the topic is compacted or its cleanup.policy is unknown"
+KEYLESS: Final = {
+    True: "has no key, but the topic is compacted",
+    False: "has no key, and the topic may be compacted, since its cleanup.policy is unknown: set it"
+    " with tidelog alter TOPIC -o cleanup.policy=..., or start with --server-properties FILE",
+}
+"""Why a record without a key is refused, by whether the topic's ``cleanup.policy`` is known."""
+NO_KEY: Final = {is_known: f"the record {reason}" for is_known, reason in KEYLESS.items()}
 _APPEND_TIME: Final = "a producer must not set timestamp type LogAppendTime"
 
 
@@ -34,7 +41,7 @@ class RecordRules(NamedTuple):
     """The topic's rules for records at the time of an append.
 
     Timestamps in ms must be in ``[not_before_ms, not_after_ms]`` or -1. With ``use_append_time``
-    the records' own timestamps do not matter.
+    the records' own timestamps do not matter. ``is_policy_known``: whether ``cleanup.policy`` is.
     """
 
     need_key: bool
@@ -42,6 +49,26 @@ class RecordRules(NamedTuple):
     not_after_ms: int
     use_append_time: bool
     on_rejected: Callable[[Rejection, int], None]
+    is_policy_known: bool = True
+
+    @classmethod
+    def of(
+        cls, policy: LeaderPolicy, now_ms: int, on_rejected: Callable[[Rejection, int], None]
+    ) -> Self:
+        """Return a topic's rules for an append at ``now_ms``."""
+        before_ms, after_ms = policy.timestamp_before_max_ms, policy.timestamp_after_max_ms
+        return cls(
+            policy.needs_keys,
+            *time_limits(now_ms, before_ms, after_ms),
+            policy.timestamp_type is TimestampType.LOG_APPEND_TIME,
+            on_rejected,
+            policy.is_policy_known,
+        )
+
+    @property
+    def no_key(self) -> str:
+        """The error text for a record without a key."""
+        return NO_KEY[self.is_policy_known]
 
     def has_bad_time(self, timestamp: Ints, *, is_append_time: bool) -> Bools:
         """Return which timestamps break the rules, in a batch with or without append time."""
@@ -113,9 +140,7 @@ def check_records(
             break
     else:
         return
-    is_append_time = policy.timestamp_type is TimestampType.LOG_APPEND_TIME
-    limits = time_limits(now_ms, before_max_ms, after_max_ms)
-    rules = RecordRules(needs_key, *limits, is_append_time, on_rejected)
+    rules = RecordRules.of(policy, now_ms, on_rejected)
     # One record may be at fault: all are looked at, in the way of ``check_area``.
     timestamps = np.array([record[0] for record in records], np.int64)
     has_no_key = np.array([record[1] is None for record in records])
@@ -140,7 +165,7 @@ def _check_rules(
     is_bad = no_key | bad_time
     if is_bad.any():
         errors = tuple(
-            (index, NO_KEY if no_key[index] else rules.time_reason(int(timestamp[index])))
+            (index, rules.no_key if no_key[index] else rules.time_reason(int(timestamp[index])))
             for index in np.flatnonzero(is_bad).tolist()
         )
         _reject(errors, rules, keyless=int(no_key.sum()), is_time=bool((bad_time & ~no_key).any()))
@@ -163,7 +188,7 @@ def check_legacy(found: Expansion, magic: int, rules: RecordRules) -> None:
             raise CorruptMessage(f"the CRC of inner record {index} is wrong")
         if rules.need_key and record.key_size < 0:
             keyless += 1
-            errors.append((index, NO_KEY))
+            errors.append((index, rules.no_key))
             continue
         is_appended = record.timestamp_type is TimestampType.LOG_APPEND_TIME
         times = np.array([record.timestamp], np.int64)

@@ -28,7 +28,6 @@ from tidelog.records.validation.record_rules import (
     RecordRules,
     check_area,
     check_legacy,
-    time_limits,
 )
 from tidelog.records.validation.rejection import Rejection, ignore_rejections
 from tidelog.records.validation.stamp import stamp_append_time, stamp_in_place, stamp_offsets
@@ -135,11 +134,7 @@ class _Append(NamedTuple):
 
     def rules(self, on_rejected: Callable[[Rejection, int], None]) -> RecordRules:
         """Return the topic's rules for records at the time of the append."""
-        policy = self.policy
-        before, after = policy.timestamp_before_max_ms, policy.timestamp_after_max_ms
-        is_appended = policy.timestamp_type is TimestampType.LOG_APPEND_TIME
-        limits = time_limits(self.now_ms, before, after)
-        return RecordRules(policy.needs_keys, *limits, is_appended, on_rejected)
+        return RecordRules.of(self.policy, self.now_ms, on_rejected)
 
     def accept(
         self, row: list[int], on_rejected: Callable[[Rejection, int], None]

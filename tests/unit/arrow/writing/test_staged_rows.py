@@ -193,6 +193,11 @@ def test_a_task_checks_what_a_leader_would() -> None:
     with pytest.raises(InvalidRecord, match="compacted"):
         compacted.finish()
 
+    unknown = Task(PLAN._replace(policy=LeaderPolicy(needs_keys=True, is_policy_known=False)))
+    unknown.append(key=[None], value=["v"])
+    with pytest.raises(InvalidRecord, match=r"^row 0 has no key, .* tidelog alter TOPIC"):
+        unknown.finish()
+
     small = Task(PLAN._replace(max_batch_bytes=100))
     small.append(value=["v" * 100])
     with pytest.raises(MessageTooLarge, match=r"a batch for t-1 of 17. bytes exceeds"):

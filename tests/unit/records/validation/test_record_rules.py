@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from tidelog.config.log_config import LogConfig
 from tidelog.errors import CorruptMessage, InvalidRecord, InvalidTimestamp
 from tidelog.records.batch import TimestampType
 from tidelog.records.builder import build_batch
@@ -142,7 +143,7 @@ def test_each_invalid_record_of_a_batch_has_its_reason() -> None:
     with pytest.raises(InvalidTimestamp) as raised:
         check([(9, None), (15, b"k"), (9, b"k"), (21, b"k"), (15, None)], rules)
 
-    errors = ((0, NO_KEY), (2, OUTSIDE_BEFORE), (3, OUTSIDE_AFTER), (4, NO_KEY))
+    errors = ((0, NO_KEY[True]), (2, OUTSIDE_BEFORE), (3, OUTSIDE_AFTER), (4, NO_KEY[True]))
     assert raised.value.record_errors == errors
     shown = "; ".join(f"record {index}: {reason}" for index, reason in errors[:3])
     assert str(raised.value) == f"4 invalid records: {shown}"
@@ -155,8 +156,24 @@ def test_a_keyless_record_is_not_invalid_for_its_timestamp_too() -> None:
     with pytest.raises(InvalidRecord) as raised:
         check([(9, None), (15, b"k")], rules_of(need_key=True))
 
-    assert raised.value.record_errors == ((0, NO_KEY),)
-    assert str(raised.value) == f"1 invalid record: record 0: {NO_KEY}"
+    assert raised.value.record_errors == ((0, NO_KEY[True]),)
+    assert str(raised.value) == f"1 invalid record: record 0: {NO_KEY[True]}"
+
+
+@pytest.mark.usefixtures("engine")
+def test_where_the_policy_is_unknown_the_error_names_the_cure() -> None:
+    """The topic may be compacted; for old records too."""
+    rules = RecordRules.of(
+        LeaderPolicy.of(LogConfig().without(["cleanup.policy"])), 15, ignore_rejections
+    )
+
+    with pytest.raises(InvalidRecord) as raised:
+        check([(15, None), (15, b"k")], rules)
+    with pytest.raises(InvalidRecord) as raised_old:
+        check_old(rules, old(key_size=-1))
+
+    assert raised.value.record_errors == raised_old.value.record_errors == ((0, NO_KEY[False]),)
+    assert "tidelog alter TOPIC -o cleanup.policy=" in str(raised.value)
 
 
 @pytest.mark.usefixtures("engine")
@@ -191,12 +208,12 @@ def test_each_invalid_old_record_has_its_reason() -> None:
     magic = "the record has magic 0, its batch 1"
     assert raised.value.record_errors == (
         (0, magic),
-        (1, NO_KEY),
-        (2, NO_KEY),
+        (1, NO_KEY[True]),
+        (2, NO_KEY[True]),
         (4, OUTSIDE_BEFORE),
         (5, APPEND_TIME),
     )
-    shown = f"record 0: {magic}; record 1: {NO_KEY}; record 2: {NO_KEY}"
+    shown = f"record 0: {magic}; record 1: {NO_KEY[True]}; record 2: {NO_KEY[True]}"
     assert str(raised.value) == f"5 invalid records: {shown}"
     assert counted == [(Rejection.INVALID_MAGIC_NUMBER, 1), (NO_KEYS, 2)]
 

@@ -202,6 +202,7 @@ def test_a_text_without_keys_is_refused_at_its_first_line(cli: Cli) -> None:
 
     assert outcome.code == 2
     assert "line 1: the record has no key" in outcome.err
+    assert "set it with tidelog alter TOPIC -o cleanup.policy=" in outcome.err
     assert records(cli) == []
 
 
