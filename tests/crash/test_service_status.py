@@ -69,17 +69,21 @@ def test_metrics_and_health_are_served_until_the_service_ends(tmp_path: Path) ->
         get(port, "/health")
 
 
-def test_a_port_in_use_ends_the_start_before_anything_is_opened(tmp_path: Path) -> None:
-    """As an operation that failed: the directories are not even created."""
+@pytest.mark.parametrize("command", ["run", "serve"])
+def test_a_port_in_use_ends_the_start_before_anything_is_opened(
+    command: str, tmp_path: Path
+) -> None:
+    """As an operation that failed, with the address: the directories are not even created."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = str(taken.getsockname()[1])
-        words = [*COMMAND, "run", "-d", str(tmp_path / "data"), "--http", port]
+        words = [*COMMAND, command, "-d", str(tmp_path / "data"), "--http", port]
+        words += ["--listen", "127.0.0.1:0"] * (command == "serve")
         done = subprocess.run(words, capture_output=True, text=True, check=False)
 
     assert (done.returncode, (tmp_path / "data").exists()) == (3, False)
-    assert "in use" in done.stderr
+    assert done.stderr == f"tidelog {command}: 127.0.0.1:{port}: Address already in use\n"
 
 
 def test_slow_clients_cannot_hold_all_connections() -> None:

@@ -15,6 +15,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
+from tidelog.env.addresses import naming_address
 from tidelog.env.clock import MS_PER_S
 
 if TYPE_CHECKING:
@@ -271,13 +272,8 @@ class LoopBell:
 def listen_on(host: str, port: int, backlog: int) -> socket.socket:
     """Return a socket that listens; an OSError names the address."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
+    with naming_address(host, port):
         listener = socket.create_server((host, port), family=family, backlog=backlog)
-    except OSError as error:
-        error.filename = f"{host}:{port}"
-        # Python adds the address to the text of some, where it would stand twice.
-        error.strerror = (error.strerror or "").partition(" (while ")[0]
-        raise
     # Connections inherit it. Without it the second of two responses waits for the client's delayed
     # acknowledgement of the first, 40 ms; asyncio sets it only where the protocol of the socket is
     # named, which here it is not.

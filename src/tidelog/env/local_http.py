@@ -15,6 +15,8 @@ from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from tidelog.env.addresses import naming_address
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -50,7 +52,7 @@ class LocalHttpServer:
         deadline_s: how many seconds a connection may last in all.
 
     Raises:
-        OSError: the port is in use, or may not be used.
+        OSError: the port is in use, or may not be used; the error names the address.
     """
 
     def __init__(
@@ -60,7 +62,8 @@ class LocalHttpServer:
         *,
         deadline_s: float = DEADLINE_S,
     ) -> None:
-        self._server = _Server(port, routes, deadline_s)
+        with naming_address(HOST, port):
+            self._server = _Server(port, routes, deadline_s)
         self._thread: threading.Thread | None = None
 
     @property
