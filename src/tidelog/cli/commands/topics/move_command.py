@@ -89,11 +89,16 @@ def run(args: Namespace) -> int:
         return _list(args)
     if args.cancel:
         return _cancel(args)
-    if args.target is None:
-        if args.throttle is None or args.topic is not None:
-            raise InvalidArgument("give --to DIR to move, or --list, --cancel or --throttle")
-        return _throttle(args)
-    return _move(args)
+    if args.target is not None:
+        return _move(args)
+    if args.throttle is None:
+        raise InvalidArgument("give --to DIR to move, or --list, --cancel or --throttle")
+    if args.topic is not None:
+        raise InvalidArgument(
+            "--throttle alone takes no TOPIC, since it limits all moves of the service: leave"
+            f" {args.topic} out, or give --to DIR to move it"
+        )
+    return _throttle(args)
 
 
 def _move(args: Namespace) -> int:

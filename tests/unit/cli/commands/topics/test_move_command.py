@@ -256,6 +256,16 @@ def test_a_limit_needs_a_service(cli: Cli) -> None:
     assert cli.on("move", "--throttle", "0", "--to", "x", "t").code == 2
 
 
+def test_a_limit_alone_takes_no_topic(cli: Cli) -> None:
+    """It holds for all moves of the service."""
+    cli.on("create", "t")
+
+    refused = cli.on("move", "t", "--throttle", "100")
+
+    assert refused.code == 2
+    assert "--throttle alone takes no TOPIC, since it limits all moves" in refused.err
+
+
 def test_a_move_takes_a_limit(cli: Cli) -> None:
     """What is small is moved at once all the same."""
     target = cli.data.parent / "target"
