@@ -114,8 +114,8 @@ def _lines(one: RescuedPartition) -> Iterator[str]:
     if one.open_from is not None:
         yield (
             f"  open in {name}: {counted(one.open_transactions, 'transaction')}, from offset"
-            f" {one.open_from:,} on, where readers of committed records stop; `tidelog txns abort`"
-            f" ends {'it' if one.open_transactions == 1 else 'them'}"
+            f" {one.open_from:,} on, where readers of committed records stop; `tidelog serve`"
+            " aborts those that __transaction_state names, `tidelog txns abort` others"
         )
     for what in one.left_out:
         yield f"  left out: {_in_words(what)}"

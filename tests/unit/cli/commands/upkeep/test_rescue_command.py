@@ -51,7 +51,10 @@ def test_what_is_open_in_the_copy_and_what_is_counted_are_said(topic: Cli, tmp_p
 
     assert code == 1
     lines = out.splitlines()
-    stop = "readers of committed records stop; `tidelog txns abort` ends it"
+    stop = (
+        "readers of committed records stop; `tidelog serve` aborts those that __transaction_state"
+        " names, `tidelog txns abort` others"
+    )
     size = f"2 records, 3 batches (1 marker), {copied_bytes} bytes"
     assert lines == [
         f"t-0: copied [0, 9), {size}",
