@@ -134,8 +134,8 @@ class _RequestWait(Wait[RequestFiles, Answer]):
                     raise self._not_written(error) from error
             raise OutcomeUnknown(
                 f"syncing {self.letter.data_dir} failed: {error.strerror or error}; the service"
-                f" that holds it may have taken the request to {self._request.command}: look with"
-                " tidelog describe"
+                f" that holds it may have taken the request to {self._request.command}:"
+                f" {self._advice()}"
             ) from error
 
     def _not_written(self, error: OSError) -> RequestNotTaken:
@@ -191,9 +191,14 @@ class _RequestWait(Wait[RequestFiles, Answer]):
         """Return the error of a request whose service ended before it answered."""
         return OutcomeUnknown(
             f"the service that held {self.letter.data_dir} took the request and ended before it"
-            " answered: it may have been carried out, in part or not at all; look with tidelog"
-            " describe"
+            f" answered: it may have been carried out, in part or not at all; {self._advice()}"
         )
+
+    def _advice(self) -> str:
+        """Return how to learn what has become of a request; of a move, a copy may be left."""
+        if self._request.command != "move":
+            return "look with tidelog describe"
+        return "look with tidelog move --list --to DIR: the next start continues a move"
 
     def report_left(self, error: BaseException) -> None:
         """Report a request that an interrupt leaves to the service."""

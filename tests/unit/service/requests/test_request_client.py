@@ -216,6 +216,15 @@ def test_a_service_that_ends_before_it_answers_leaves_the_outcome_unknown() -> N
     assert "new" not in asking.manager.topics()
 
 
+def test_a_move_whose_outcome_is_unknown_is_looked_for_by_its_copy() -> None:
+    """The next start continues it; ``describe`` shows the partition at its source meanwhile."""
+    asking = Requesting()
+    asking.manager.create_topic("t", path="/a")
+    asking.manager.move_partition = lambda *_args: asking.die()  # type: ignore[method-assign]  # in the middle
+    with pytest.raises(OutcomeUnknown, match="look with tidelog move --list --to DIR"):
+        asking.ask("move", {"partitions": {"t": [0]}, "target": "/b"})
+
+
 def test_a_service_that_is_followed_by_another_leaves_the_outcome_unknown() -> None:
     """The next one clears the claim."""
     asking = Requesting()

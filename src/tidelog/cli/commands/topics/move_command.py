@@ -20,7 +20,7 @@ from tidelog.cli.options import (
     exclusive,
     target_option,
 )
-from tidelog.cli.terminal import print_counts, print_row
+from tidelog.cli.terminal import print_counts, print_message, print_row
 from tidelog.codec.shown_rows import list_as_json
 from tidelog.errors import (
     DirectoryLocked,
@@ -213,10 +213,19 @@ def _looking(places: Sequence[Place], source: str, target: str) -> Callable[[Tas
 
 def _list(args: Namespace) -> int:
     """List the moves of a service, or those that wait for one; 0 also if there are none."""
-    rows = _moving(args, os.path.abspath(args.directory))
+    from tidelog.datadir.lock_file import writer_of
+
+    source = os.path.abspath(args.directory)
+    rows = _moving(args, source)
     for row in rows:
         print_row(args, row, printable(_as_text(row)))
     print_counts(args, moves=len(rows))
+    if not rows:
+        text = f"no moves in flight in {source}"
+        if args.target is None and writer_of(source) is None:
+            # The source does not say where its copies lie.
+            text += "; without a service, name the directory of the copies with --to"
+        print_message(args.command, text)
     return 0
 
 

@@ -185,10 +185,17 @@ def test_moves_are_listed_without_a_service(cli: Cli) -> None:
 
 
 def test_nothing_to_list_is_not_an_error(cli: Cli) -> None:
-    """Most of the time nothing moves."""
-    cli.on("create", "t")
+    """Most of the time nothing moves; but a directory does not know where its copies lie."""
+    target = interrupted(cli)
+    none = f"tidelog move: no moves in flight in {cli.data}"
 
-    assert cli.on("move", "--list") == (0, "", "")
+    assert cli.on("move", "--list") == (
+        *(0, ""),
+        f"{none}; without a service, name the directory of the copies with --to\n",
+    )
+    assert cli.on("move", "other", "--list", "--to", target) == (0, "", f"{none}\n")
+    with tidelog.open(cli.data):
+        assert cli.on("move", "--list") == (0, "", f"{none}\n")
 
 
 def test_a_move_is_cancelled_without_a_service(cli: Cli) -> None:
