@@ -215,16 +215,22 @@ def test_without_any_directory_the_service_ends(tmp_path: Path) -> None:
 
 def test_new_settings_are_taken_while_it_runs(tmp_path: Path) -> None:
     """SIGHUP reads the file again; what needs a restart is refused as a whole."""
-    file = tmp_path / "server.properties"
+    file, broker = tmp_path / "server.properties", tmp_path / "broker.properties"
     file.write_text(f"log.dirs={tmp_path / 'a'}\nlog.retention.ms=5\n", "utf-8")
-    with service("--config", file) as process:
+    broker.write_text("ssl.key.password=secret\n", "utf-8")
+    with service("--config", file, "--server-properties", broker) as process:
         file.write_text(f"log.dirs={tmp_path / 'a'}\nlog.retention.ms=6\n", "utf-8")
+        broker.write_text("ssl.key.password=other\nlog.retention.hours=7\n", "utf-8")
         process.send_signal(signal.SIGHUP)
-        read_until(process, "settings-taken")
+        taken = read_until(process, "settings-taken")
+        process.send_signal(signal.SIGHUP)
+        again = read_until(process, "settings-taken")
         file.write_text(f"log.dirs={tmp_path / 'b'}\n", "utf-8")
         process.send_signal(signal.SIGHUP)
         line = read_until(process, "settings-not-taken")
 
+    assert taken.endswith(" changed=log.retention.ms=6; log.retention.hours=7\n")
+    assert again.endswith(" changed=nothing\n")
     assert "log.dirs" in line
 
 

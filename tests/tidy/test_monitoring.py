@@ -96,6 +96,7 @@ PLACELESS = {
     "kernels-not-cached": "of the process",
     "kernels-unavailable": "of the process",
     "settings-not-taken": "of the service",
+    "settings-taken": "of the service",
     "settings-without-effect": "of the service",
     "topic-deletion-put-off": "of topics that the error names",
     "tasks-still-running": "of the service",

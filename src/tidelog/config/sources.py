@@ -142,10 +142,26 @@ def is_dynamic(name: str) -> bool:
 
 def check_dynamic(old: Mapping[str, str], new: Mapping[str, str]) -> None:
     """Raise one InvalidConfig that names every changed setting that is not dynamic."""
-    changed = {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}
-    fixed = sorted(name for name in changed if not is_dynamic(name))
+    fixed = [name for name in _changed(old, new) if not is_dynamic(name)]
     if fixed:
         raise InvalidConfig(tuple(f"{name}: takes effect only after a restart" for name in fixed))
+
+
+def changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
+    """Return what has changed as ``name=value``, or ``name unset``, sorted by name.
+
+    Other settings than those that can change at run time, or are of topics, are left out: in a
+    broker's file there are passwords.
+    """
+    return [
+        f"{name}={new[name]}" if name in new else f"{name} unset"
+        for name in _changed(old, new)
+        if is_dynamic(name) or name in _TOPIC_NAMES
+    ]
+
+
+def _changed(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
+    return sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
 
 
 def _as_text(name: str, value: object) -> str:

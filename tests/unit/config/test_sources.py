@@ -6,6 +6,7 @@ import pytest
 
 from tidelog.config.sources import (
     broker_config,
+    changes,
     check_dynamic,
     from_environment,
     from_keywords,
@@ -42,6 +43,21 @@ def test_keywords_name_settings() -> None:
     properties = from_keywords({"retention_ms": 5, "preallocate": True, "log_dirs": ["/a", "/b"]})
 
     assert properties == {"retention.ms": "5", "preallocate": "true", "log.dirs": "/a,/b"}
+
+
+def test_changes_are_named_with_their_values_and_secrets_are_not() -> None:
+    """A broker's file, which is read too, holds passwords beside the settings of topics."""
+    old = {"retention.ms": "1", "log.retention.hours": "1", "ssl.key.password": "a", "x": "1"}
+    new = {
+        "log.retention.hours": "2",
+        "ssl.key.password": "b",
+        "x": "1",
+        "log.cleaner.threads": "2",
+    }
+
+    expected = ["log.cleaner.threads=2", "log.retention.hours=2", "retention.ms unset"]
+    assert changes(old, new) == expected
+    assert changes(new, new) == []
 
 
 def test_settings_that_need_a_restart_are_named() -> None:

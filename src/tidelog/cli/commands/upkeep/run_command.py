@@ -204,8 +204,9 @@ def _reload(
     import logging
 
     from tidelog.cli.serving.service_settings import given_settings, service_config
-    from tidelog.config.sources import check_dynamic
+    from tidelog.config.sources import changes, check_dynamic
 
+    of_broker = logs.manager.config.server_properties or {}
     events, counters = logging.getLogger(_LOGGER), logs.manager.shared.registry.counters
     try:
         new = given_settings(args)
@@ -218,7 +219,8 @@ def _reload(
         return given
     counters.has_refused_settings = False
     levels.apply(config.tidelog_log_levels, args.log_levels)
-    events.info("settings-taken")
+    changed = changes(given, new) + changes(of_broker, config.server_properties or {})
+    events.info("settings-taken changed=%s", "; ".join(changed) or "nothing")
     return new
 
 
