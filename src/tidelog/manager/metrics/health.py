@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _PROBLEMS: Final = {
     "LogDirectoryOfflineSinceMs": "{logDirectory} has been offline since {time}: {reason}",
-    "LogDirectoryFull": "the disk of {logDirectory} is full: appends are rejected",
+    "LogDirectoryFull": "the disk of {logDirectory} is full: appends may be rejected",
     "PartitionsWithLossCount": "partitions that lost records which readers had seen: {value:,}",
     "PartitionsNotLoadedCount": "partitions that could not be loaded: {value:,}",
     "PartitionsElsewhereCount": "partitions not served, as their data directory, with directory.id"

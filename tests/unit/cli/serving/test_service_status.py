@@ -81,7 +81,7 @@ def test_a_full_disk_degrades_a_service_with_its_reason() -> None:
         200,
         {
             "status": "degraded",
-            "reasons": ["the disk of /data is full: appends are rejected"],
+            "reasons": ["the disk of /data is full: appends may be rejected"],
         },
     )
 
