@@ -150,10 +150,20 @@ class _Sentences(logging.Handler):
         super().__init__(logging.WARNING)
         self._command = command
         self._left_out = left_out
+        self.topic: str | None = None
+        """The topic whose unknown settings the command prints itself."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print it after everything the command has printed so far."""
-        if str(record.msg).partition(" ")[0] not in self._left_out:
+        event = str(record.msg).partition(" ")[0]
+        if event == "topic-adopted":
+            *values, names = record.args or ("",)
+            left = [name for name in str(names).split(", ") if name != self.topic]
+            if not left:
+                return
+            args = (*values, ", ".join(left))
+            record = logging.makeLogRecord({**record.__dict__, "args": args})
+        if event not in self._left_out:
             print_message(self._command, sentence(record))
 
 
@@ -176,6 +186,19 @@ class OneLine(logging.Formatter):
     def formatException(self, ei: Any) -> str:  # noqa: ANN401, N802 - logging's own
         """Return a traceback; its last lines hold the error's text."""
         return "\n".join(map(printable, super().formatException(ei).split("\n")))
+
+
+@contextmanager
+def setting_topic(topic: str) -> Iterator[None]:
+    """Leave a topic out where the body logs whose settings are unknown: it sets them."""
+    handlers = [one for one in logging.getLogger("tidelog").handlers if isinstance(one, _Sentences)]
+    for one in handlers:
+        one.topic = topic
+    try:
+        yield
+    finally:
+        for one in handlers:
+            one.topic = None
 
 
 @contextmanager

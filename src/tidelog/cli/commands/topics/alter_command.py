@@ -65,6 +65,7 @@ def run(args: Namespace) -> int:
     if not has_settings and args.partitions is None:
         ways = "-o KEY=VALUE, --unset KEY, --follow KEY or --partitions N"
         raise InvalidArgument(f"nothing to change: use {ways}")
+    from tidelog.cli.notices import setting_topic
     from tidelog.cli.serving.service_requests import perform
 
     path = os.path.abspath(args.directory)
@@ -76,7 +77,8 @@ def run(args: Namespace) -> int:
     }
     row = {"topic": args.topic, "settings": None, "unknown": None, "partitions": None}
     if has_settings:
-        topic = perform(args.command, path, arguments)
+        with setting_topic(args.topic):
+            topic = perform(args.command, path, arguments)
         row |= topic
         if not args.json:
             print_line(_settings(topic))

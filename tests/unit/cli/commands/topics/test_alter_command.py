@@ -21,6 +21,22 @@ def test_settings_are_changed_and_unset(cli: Cli) -> None:
     assert (topic["config"], topic["revision"]) == ({"retention.ms": "7"}, 2)
 
 
+def test_the_unknown_settings_of_other_topics_are_warned_of(cli: Cli) -> None:
+    """Of a directory that Kafka wrote; what is set is not, and the answer names the rest."""
+    given = ["-o", "cleanup.policy=delete"]
+    for topic in ("t", "u"):
+        cli.on("create", topic)
+        (cli.data / "tidelog.topics.json").unlink()
+        found = cli.on("alter", "t", *given)
+        (cli.data / "tidelog.topics.json").unlink()
+
+        out = "t: cleanup.policy=delete; unknown: retention.ms, retention.bytes\n"
+        assert (found.code, found.out) == (0, out)
+        assert found.err.startswith("tidelog alter: u: not in tidelog") == (topic == "u")
+        assert bool(found.err) == (topic == "u")
+    assert cli.on("alter", "t", "--partitions", 2).err.startswith("tidelog alter: t, u: not in")
+
+
 def test_nothing_to_change_is_wrong_usage(cli: Cli) -> None:
     """So are unknown settings, and unsetting one that is not set."""
     cli.on("create", "t")
