@@ -29,6 +29,9 @@ DEPLOY = ROOT / "deploy"
 TIDELOG = str(Path(sys.executable).with_name("tidelog"))
 METRIC = re.compile(r"\b(?:kafka|tidelog)_\w+")
 RECORDED = re.compile(r"\btidelog:\w+(?::\w+)?")
+PROMTOOL = shutil.which("promtool")
+UNREADABLE = 1
+"""What promtool exits with for what is not in Prometheus' format; 3: a name it would not give."""
 PROCESS = "tidelog_streams_"
 """Metrics of a Spark driver, which no service has."""
 
@@ -98,6 +101,15 @@ def test_rules_are_whole() -> None:
     assert read == recorded
 
 
+@pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed: apt install prometheus")
+def test_prometheus_takes_the_rules() -> None:
+    """By its own check of a rule file, queries included."""
+    assert PROMTOOL is not None
+    command = [PROMTOOL, "check", "rules", str(DEPLOY / "prometheus/rules.yml")]
+    checked = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
 def test_refused_records_alert_for_every_reason() -> None:
     """Each metric that counts refused records is in the alert."""
     (alert,) = [rule["expr"] for rule in rules() if rule.get("alert") == "TidelogRecordsRefused"]
@@ -161,15 +173,20 @@ def test_a_service_has_the_metrics_of_rules_and_panels(service: str, tmp_path: P
         subprocess.run(command, cwd=tmp_path, check=True)
     needed = {name for name in metrics_used() if not name.startswith(PROCESS)}
 
-    missing = needed
+    missing, served = needed, b""
     for _ in range(600):
         with urlopen(f"{service}/metrics") as answer:
-            missing = needed - set(METRIC.findall(answer.read().decode()))
+            served = answer.read()
+        missing = needed - set(METRIC.findall(served.decode()))
         if not missing:
             break
         sleep_ms(100)
 
     assert missing == set()
+    if PROMTOOL is not None:
+        command = [PROMTOOL, "check", "metrics"]
+        checked = subprocess.run(command, input=served, capture_output=True, check=False)
+        assert checked.returncode != UNREADABLE, checked.stderr
 
 
 def test_the_image_copies_what_is_there() -> None:
