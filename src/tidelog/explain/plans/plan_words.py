@@ -53,7 +53,8 @@ def outlook_text(kept: Mapping[str, Any], *, is_active: bool = False) -> str:
         return f", held by {kept['heldBy']}{since}"
     later = " (later with each append)" if is_active else ""
     ends = [f"until {due}{later}"] if due else []
-    ends += [f"until the log is {more} larger"] if more else []
+    if more:  # what is appended to the active segment itself does not count
+        ends.append(f"until {more} follow it" if is_active else f"until the log is {more} larger")
     text = " " + " or ".join(ends) if ends else ""
     text = text if kept.get("isOnDisk", True) else f" in the archive{text}"
     return text or ", limited by neither retention.ms nor retention.bytes"

@@ -39,7 +39,7 @@ class SegmentOutlook(NamedTuple):
     due_ms: Annotated[AnyTime | None, "When retention by time deletes it; null: never."]
     more_bytes: Annotated[
         AnyInt | None,
-        "Bytes by which the log has to grow until retention by size deletes it; null: never.",
+        "Bytes that still have to follow it until retention by size deletes it; null: never.",
     ]
     held_by: Annotated[TextOrEmpty, "What else prevents that it is deleted; null: nothing."]
     rule: Annotated[Rule | None, "The first rule that will delete it; null: none."] = None

@@ -167,8 +167,8 @@ def _report_others(found: list[GroupPosition]) -> None:
         counts = "does not count" if count == 1 else "do not count"
         print_message(
             "groups",
-            f"{count} {what} without --keep-ids, and {counts}; after a restore, tidelog groups"
-            " reset GROUP --to current keeps each",
+            f"{count} {what} without --keep-ids, and {counts}: tidelog groups reset GROUP"
+            " --to current keeps each after a restore, --to earliest begins a new topic",
         )
 
 

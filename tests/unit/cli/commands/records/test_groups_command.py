@@ -137,8 +137,8 @@ def test_a_topic_that_was_deleted_has_no_lag(topic: Cli) -> None:
     assert is_another.out.splitlines()[1].split()[3:6] == ["another", "topic", "unknown"]
     assert is_another.err == (
         "tidelog groups: 1 position is of another topic of its name, which was deleted, or restored"
-        " without --keep-ids, and does not count; after a restore, tidelog groups reset GROUP --to"
-        " current keeps each\n"
+        " without --keep-ids, and does not count: tidelog groups reset GROUP --to current keeps"
+        " each after a restore, --to earliest begins a new topic\n"
     )
 
 

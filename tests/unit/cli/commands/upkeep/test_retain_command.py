@@ -252,7 +252,7 @@ def test_a_plan_is_a_table_with_dates(rolled: Cli) -> None:
     assert lines[1] == "  [0, 1)  69 bytes  log retention size 100 breach"
     assert lines[3].startswith("  [2, 3)  69 bytes  kept until 20")
     assert " UTC or until the log is " in lines[3]
-    assert " UTC (later with each append) or until the log is " in lines[4]
+    assert " UTC (later with each append) or until 100 bytes follow it" in lines[4]
 
 
 def test_a_plan_says_where_no_limit_is_set(rolled: Cli) -> None:
