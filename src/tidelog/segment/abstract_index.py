@@ -170,7 +170,8 @@ class AbstractIndex(IndexFile):
         if self._file is None and self._rebuilt is None:
             self._writable()
         published = self._entries
-        return self.entry_count if published is None else published.filled
+        assert published is not None  # what opens it for writing, or rebuilds it, has set them
+        return published.filled
 
     def resize(self, max_bytes: int | None = None) -> None:
         """Extend the file to its maximum size (or another) with zeros after the entries."""

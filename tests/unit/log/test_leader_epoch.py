@@ -498,3 +498,19 @@ def test_an_epoch_after_a_loss_is_one_that_no_other_log_has() -> None:
     assert min(drawn) >= 4096
     assert len(set(drawn)) > 990
     assert epoch_after_loss(2**31 - 1, rng) == 2**31 - 1
+
+
+def test_the_epochs_that_are_left_out_are_some_thousands_up_to_a_million() -> None:
+    """More than a broker has elections in a while, and few enough for 2,000 losses."""
+
+    class Extremes(Random):
+        """Draws the least number, and keeps the range."""
+
+        def randint(self, a: int, b: int) -> int:
+            drawn.append((a, b))
+            return a
+
+    drawn: list[tuple[int, int]] = []
+    assert epoch_after_loss(None, Extremes()) == 4095
+    assert epoch_after_loss(7, Extremes()) == 7 + 4096
+    assert set(drawn) == {(4096, 1_048_576)}

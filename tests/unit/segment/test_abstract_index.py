@@ -118,6 +118,20 @@ def test_a_trimmed_index_has_room_once_it_is_resized_or_may_grow(room: Room) -> 
     assert (trimmed.free_entries, read(room)) == (1, grown + bytes(8))
 
 
+def test_an_index_may_grow_up_to_its_size_and_no_further(room: Room) -> None:
+    """The last entry that fits is taken."""
+    write(room, (1, 7))
+    growing = make(room, max_bytes=24)
+    growing.grow()
+
+    fullness = []
+    for entry in (2, 8), (3, 9):
+        fullness.append(growing.is_full)
+        growing.append(*entry)
+    fullness.append(growing.is_full)
+    assert fullness == [False, False, True]
+
+
 def test_a_resized_or_growing_index_stays_open(room: Room) -> None:
     """``sync`` closes a sealed file only, and more entries are to come."""
     index = make(room)
