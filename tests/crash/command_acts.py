@@ -182,6 +182,7 @@ LAKE: Final = ("--to", "file://HOME/lake")
 DELETES_T: Final = frozenset({"t"})
 ACTS: Final[dict[str, Act]] = {
     "create": Act(("create", "HOME/data", "new", "-p", "2", "-o", "retention.ms=5")),
+    "create, like": Act(("create", "HOME/data", "new", "--like", "t")),
     "alter": Act(
         ("alter", "HOME/data", "t", "-o", "retention.ms=5", "--unset", "file.delete.delay.ms")
     ),

@@ -61,6 +61,7 @@ VALUES: Final = {
     "--isolation": "read_committed",
     "--key": "k",
     "--last": "1",
+    "--like": "t",
     "--limit": "1",
     "--more": "HOME/second",
     "--now": "+1d",

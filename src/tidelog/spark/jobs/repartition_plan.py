@@ -125,6 +125,7 @@ def plan_repartition(request: RepartitionRequest, config: Mapping[str, str]) -> 
         UnknownTopicOrPartition: the topic to read does not exist.
         PartitionsElsewhere: some of its partitions are in directories that are not named.
         DataLoss: a partition or a segment of it is missing.
+        KafkaStorageError: the list of topics cannot be read, or the disk failed.
     """
     request.check()
     directories = PartitionDirectories(
@@ -139,7 +140,9 @@ def plan_repartition(request: RepartitionRequest, config: Mapping[str, str]) -> 
     policy = DataLossPolicy(fail_on_data_loss=True, hint="")
     found = directories.chosen(options.choice)
     policy.report_missing(directories.missing_of(options.choice))
-    topic = open_directory_read_only(*request.paths, fs=SYSTEM_FILES).topics[request.topic]
+    if directories.catalogue_error is not None:  # its settings would pass for unknown ones
+        raise directories.catalogue_error
+    topic = directories.topics[request.topic]
     ranges = []
     for partition in found:
         with directories.open(*partition) as log:

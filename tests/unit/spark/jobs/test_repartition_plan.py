@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -14,6 +15,7 @@ from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import (
     InvalidArgument,
     InvalidTopic,
+    KafkaStorageError,
     PartitionsElsewhere,
     UnknownTopicOrPartition,
 )
@@ -29,8 +31,6 @@ from tidelog.spark.jobs.repartition_plan import (
 from tidelog.staging.staged_file import check_txn
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tidelog.records.record import Header
 
 
@@ -61,6 +61,16 @@ def test_offsets_and_settings_are_fixed_at_the_start(data: str) -> None:
     assert plan.config == {"retention.ms": "1000000000000", "segment.bytes": "2097152"}
     assert plan.size_bytes > 0
     assert plan.committed is None
+
+
+def test_settings_that_cannot_be_read_do_not_pass_for_unknown_ones(
+    data: str, tmp_path: Path
+) -> None:
+    """The new topic would lack those of the source for good."""
+    (Path(data) / "tidelog.topics.json").write_text("{")
+
+    with pytest.raises(KafkaStorageError, match=r"tidelog\.topics\.json"):
+        planned(data, to_path=str(tmp_path / "elsewhere"))
 
 
 def test_the_new_topic_is_born_as_its_source_was(tmp_path: Path) -> None:

@@ -5,12 +5,22 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from tidelog.cli.options import DIRECTORY, JSON, SETTINGS, TOPIC, Command, partitions_option
+from tidelog.cli.options import (
+    DIRECTORY,
+    JSON,
+    SETTINGS,
+    TOPIC,
+    Command,
+    argument,
+    partitions_option,
+)
 from tidelog.cli.terminal import print_message, print_row
-from tidelog.explain.printable_text import counted
+from tidelog.explain.printable_text import counted, printable
 
 if TYPE_CHECKING:
     from argparse import Namespace
+
+    from tidelog.datadir.effective_config import CopiedSettings
 
 
 COMMAND: Final = Command(
@@ -19,8 +29,14 @@ COMMAND: Final = Command(
     (
         *DIRECTORY,
         TOPIC,
-        partitions_option("number of partitions (default 1)", default=1),
+        partitions_option("number of partitions (default 1, or that of --like)"),
         SETTINGS,
+        argument(
+            "--like",
+            metavar="OTHER",
+            help="with the number of partitions and the settings of this topic, but for what is"
+            " given here, and for an archive",
+        ),
         JSON,
     ),
     epilog=(
@@ -32,22 +48,43 @@ COMMAND: Final = Command(
 
 def run(args: Namespace) -> int:
     """Create the topic and print its name, number of partitions and id."""
+    from tidelog.cli.commands.topics.mirror_command import left_out
     from tidelog.cli.serving.service_requests import perform
     from tidelog.config.log_config import LogConfig
     from tidelog.datadir.birth import birth_values
+    from tidelog.datadir.effective_config import CopiedSettings
     from tidelog.env.system_files import SYSTEM_FILES
 
     path = os.path.abspath(args.directory)
     is_new = not SYSTEM_FILES.exists(path)
+    count, copied = 1, CopiedSettings({}, birth_values(LogConfig()), ())
+    if args.like is not None:
+        count, copied = _like(path, args.like)
     arguments = {
         "topic": args.topic,
-        "partitions": args.partitions,
-        "settings": dict(args.options),
-        "birth": birth_values(LogConfig()),
+        "partitions": count if args.partitions is None else args.partitions,
+        "settings": {**copied.config, **dict(args.options)},
+        "birth": copied.birth,
     }
     topic = perform(args.command, path, arguments)
+    if copied.left_out:
+        text = left_out(args.topic, copied.left_out, is_plan=False)
+        print_message(args.command, printable(text))
     if is_new:
         print_message(args.command, f"created data directory {path}")
     partitions = counted(topic["partitions"], "partition")
     print_row(args, topic, f"{topic['topic']}: {partitions}, id {topic['id']}")
     return 0
+
+
+def _like(path: str, name: str) -> tuple[int, CopiedSettings]:
+    """Return how many partitions a topic has, and the settings for one like it."""
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.readonly.absent_partitions import BY_NOTHING
+    from tidelog.readonly.read_only_directory import open_directory_read_only
+
+    directory = open_directory_read_only(path, fs=SYSTEM_FILES, accept=BY_NOTHING)
+    topic = directory.topic(name)
+    if directory.catalogue_error is not None:  # its settings would pass for unknown ones
+        raise directory.catalogue_error
+    return max(directory.numbers_of(name)) + 1, topic.settings_of_copy()

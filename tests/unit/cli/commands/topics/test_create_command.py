@@ -87,3 +87,42 @@ def test_names_that_only_differ_in_dots_are_refused(cli: Cli) -> None:
 
     assert outcome[:2] == (2, "")
     assert "topic a_b collides with a.b" in outcome.err
+
+
+def test_a_topic_like_another_has_its_partitions_and_settings(cli: Cli) -> None:
+    """Also the birth values that another process gave it; what the command line names counts."""
+    import tidelog
+
+    with tidelog.open(cli.data, retention_ms=5) as logs:
+        logs.create_topic("visits", 3, {"segment.ms": "7", "segment.bytes": 1 << 20})
+    whole = cli.on("create", "kept", "--like", "visits")
+    other = cli.on("create", "other", "--like", "visits", "-p", 2, "-o", "segment.ms=8")
+
+    with tidelog.open(cli.data) as logs:
+        topics = logs.topics()
+    assert (whole.code, other.code) == (0, 0)
+    assert topics["kept"].config == topics["visits"].config
+    assert topics["kept"].birth == topics["visits"].birth
+    assert (topics["kept"].birth or {})["retention.ms"] == "5"
+    assert [len(topics[name].partitions) for name in ("kept", "other")] == [3, 2]
+    assert topics["other"].config == {"segment.ms": "8", "segment.bytes": "1048576"}
+
+
+def test_a_topic_like_one_with_an_archive_has_none(cli: Cli) -> None:
+    """Two topics would write to one place; what is left out is said."""
+    made = cli.on("create", "t", "-o", "remote.storage.enable=true", "-o", "segment.ms=5")
+    outcome = cli.on("create", "u", "--like", "t")
+
+    assert (made.code, outcome.code) == (0, 0)
+    assert outcome.err == "tidelog create: u: left out remote.storage.enable\n"
+
+
+def test_a_topic_like_one_that_is_not_there_is_not_created(cli: Cli) -> None:
+    """Nor is a data directory."""
+    no_directory = cli.on("create", "u", "--like", "t")
+    cli.on("create", "v")
+    no_topic = cli.on("create", "u", "--like", "t")
+
+    assert (no_directory.code, no_topic.code) == (2, 2)
+    assert "is not a data directory" in no_directory.err
+    assert "no topic t" in no_topic.err
