@@ -117,10 +117,17 @@ def last_of_stream(
 
 def is_finished(known: Mapping[str, CommittedTransaction], journal: Journal) -> bool:
     """Return whether all that a journal says was done."""
-    if journal.stream is None:
-        return journal.txn in known
-    last = last_of_stream(known, journal.stream)
-    return last is not None and _batch_id(last) >= journal.stream.batch_id
+    return finished_by(known, journal.txn, journal.stream) is not None
+
+
+def finished_by(
+    known: Mapping[str, CommittedTransaction], txn: str, stream: StreamBatch | None
+) -> CommittedTransaction | None:
+    """Return a transaction that is known, or a later batch of its stream; None: neither is."""
+    if stream is None:
+        return known.get(txn)
+    last = last_of_stream(known, stream)
+    return last if last is not None and _batch_id(last) >= stream.batch_id else None
 
 
 def find_repeated(

@@ -13,7 +13,7 @@ from tidelog.env.signals import has_ended
 from tidelog.errors import CommitPending, CorruptFile, KafkaStorageError
 from tidelog.mailbox.letter import State
 from tidelog.staging.commit import delete_staged
-from tidelog.staging.finished import read_finished
+from tidelog.staging.finished import finished_by, read_finished
 from tidelog.staging.journal import has_journal
 from tidelog.staging.manifest_names import MANIFESTS, PENDING
 from tidelog.staging.ready import ReadyFiles, pending
@@ -60,7 +60,9 @@ def settle(
     # A journal may need the staged files, and it is the answer once it is applied.
     if has_journal(files.fs, files.data_dir, txn):
         return None
-    done = read_finished(files.fs, files.data_dir).get(txn)
+    # Of a stream the last batch alone is known: an earlier one would pass for one that expires.
+    known = read_finished(files.fs, files.data_dir)
+    done = finished_by(known, txn, manifest.transaction.stream)
     if done is not None:
         if done.is_named and state is State.CLAIMED:
             files.delete(state)

@@ -23,12 +23,12 @@ from tidelog.errors import (
 )
 from tidelog.mailbox.letter import State
 from tidelog.staging.commit import Transaction
-from tidelog.staging.finished import FINISHED_FILE
+from tidelog.staging.finished import FINISHED_FILE, CommittedTransaction, write_finished
 from tidelog.staging.group_step import CommittedAt, GroupStep
 from tidelog.staging.journal import NewTopic, journal_name
 from tidelog.staging.manifest_names import MANIFESTS, new_stem, waiting_hashes
 from tidelog.staging.ready import READY_VERSION, ReadyFiles, ReadyManifest
-from tidelog.staging.ready_expiry import LEFTOVER_MS
+from tidelog.staging.ready_expiry import LEFTOVER_MS, sweep_all
 from tidelog.staging.staged_file import transaction_hash
 from tidelog.staging.stream_batch import StreamBatch
 from tidelog.testing import CrashFileSystem
@@ -112,6 +112,22 @@ def test_the_rename_that_succeeds_decides() -> None:
     assert (claimed, withdrawn) == (True, False)
     assert MANIFESTS.find(fs.list("/data")) == {ready.stem: {State.CLAIMED}}
     assert waiting_hashes(fs.list("/data")) == {transaction_hash("x")}
+
+
+@pytest.mark.parametrize("now_ms", [76, 78])
+def test_an_earlier_batch_of_a_stream_was_committed(now_ms: int) -> None:
+    """The last one alone is known: a claim of an earlier one neither waits again nor expires."""
+    fs = disk()
+    earlier, last = StreamBatch("query", 5), StreamBatch("query", 6)
+    ready = files(fs, earlier.txn)
+    leave(ready, ReadyManifest(Transaction(earlier.txn, True, (), (), {}, earlier), 77))
+    ready.change(State.WAITING, State.CLAIMED)
+    done = CommittedTransaction(last.txn, 1, {"t": 2}, stream=last)
+    write_finished(fs, "/data", {}, done)
+
+    sweep_all(fs, "/data", now_ms)
+
+    assert MANIFESTS.find(fs.list("/data")) == {}
 
 
 def test_a_refusal_brings_the_error_with_its_values() -> None:
