@@ -307,8 +307,7 @@ def chosen_to_change(
     for path in args.directories:
         absolute_path(path)
     chosen = chosen_by(args, topics, may_be_empty=may_be_empty, only_named=True)
-    if chosen.directory.catalogue_error is not None:
-        raise chosen.directory.catalogue_error
+    chosen.directory.check_catalogue()
     return chosen
 
 

@@ -155,9 +155,7 @@ class Mirror:
                 the source's catalogue cannot be read. Nothing was copied, as with all of these.
             CommitUnfinished: it is committed; the next opening of the target completes it.
         """
-        if self._source.catalogue_error is not None:
-            # The mirror would be created without the settings of its source, and keep that.
-            raise self._source.catalogue_error
+        self._source.check_catalogue()
         named = [self._source.topic(name) for name in sorted(topics) or self._source.topics]
         self._source.check_present({topic.name: None for topic in named})
         # Of what is read in part, a topic may lie in another data directory as a whole.

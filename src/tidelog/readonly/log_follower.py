@@ -20,7 +20,7 @@ from tidelog.readonly.read_only_log import ReadUpTo, open_read_only
 from tidelog.segment.filenames import log_file, log_offsets, parse_topic_partition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+    from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
     from uuid import UUID
 
     from tidelog.env.clock import Clock
@@ -199,6 +199,12 @@ class LogFollower:
         return len(bases), newest, watermarks
 
 
+def ask_holders(followers: Iterable[LogFollower]) -> None:
+    """Call ``ask_holder`` once for each directory: a topic may have a thousand partitions in it."""
+    for one in {os.path.dirname(one.path): one for one in followers}.values():
+        one.ask_holder()
+
+
 def followed(
     found: Callable[[], Iterator[T]],
     wait_ms: Callable[[int], object],
@@ -266,9 +272,7 @@ class FollowedTopic:
         Partitions come in turns. Errors as ``LogFollower.columns``.
         """
         self._add_new()
-        # Once for each directory: a topic may have a thousand partitions in it.
-        for one in {os.path.dirname(one.path): one for one in self._followers.values()}.values():
-            one.ask_holder()
+        ask_holders(self._followers.values())
         for number in self._followers:
             for columns in self._columns_of(number):
                 yield number, columns

@@ -131,6 +131,15 @@ class ReadOnlyDirectory(Told):
         """Why a catalogue cannot be read; None if all can, or if there is none."""
         return self._placed.catalogue_error
 
+    def check_catalogue(self) -> None:
+        """Raise why a catalogue cannot be read.
+
+        For what copies topics or changes them: without it they pass for adopted ones, with settings
+        that are unknown, and copies would keep that.
+        """
+        if self.catalogue_error is not None:
+            raise self.catalogue_error
+
     @cached_property
     def topics(self) -> Mapping[str, ReadOnlyTopic]:
         """All topics by name, in order: those of the catalogue, and those found by directories."""

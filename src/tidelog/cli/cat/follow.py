@@ -5,14 +5,12 @@ Another process may be writing the logs, so they are polled, and reopened when t
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.env.waiting import sleep_ms
 from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
-from tidelog.readonly.checkpoints import ask_for_watermarks
-from tidelog.readonly.log_follower import POLL_MS, LogFollower
+from tidelog.readonly.log_follower import POLL_MS, LogFollower, ask_holders
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -42,7 +40,7 @@ def follow(
     """
     followers = {place: LogFollower(place.path, fs=SYSTEM_FILES) for place in places}
     while True:
-        ask_for_watermarks(SYSTEM_FILES, {os.path.dirname(one.path) for one in followers.values()})
+        ask_holders(followers.values())
         for place, follower in followers.items():
             try:
                 log = follower.opened_if_changed()

@@ -83,8 +83,7 @@ def _refuse_kafka(fs: FileSystem, path: str) -> None:
     """Raise InvalidArgument for a directory that a broker has formatted or written."""
     meta = read_meta_properties(fs, os.path.join(path, META_PROPERTIES_FILE))
     looked = ReadOnlyDirectory(path, fs=fs)
-    if looked.catalogue_error is not None:  # else its topics would seem to be adopted
-        raise looked.catalogue_error
+    looked.check_catalogue()
     has_metadata = any(key.topic == METADATA_TOPIC for key in looked.found)
     # Java writes the date above its properties; tidelog writes no comment.
     is_formatted = meta is not None and bool(meta.comments)

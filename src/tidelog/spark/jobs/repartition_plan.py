@@ -140,8 +140,7 @@ def plan_repartition(request: RepartitionRequest, config: Mapping[str, str]) -> 
     policy = DataLossPolicy(fail_on_data_loss=True, hint="")
     found = directories.chosen(options.choice)
     policy.report_missing(directories.missing_of(options.choice))
-    if directories.catalogue_error is not None:  # its settings would pass for unknown ones
-        raise directories.catalogue_error
+    directories.check_catalogue()
     topic = directories.topics[request.topic]
     ranges = []
     for partition in found:

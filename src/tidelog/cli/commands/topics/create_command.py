@@ -34,21 +34,20 @@ COMMAND: Final = Command(
         argument(
             "--like",
             metavar="OTHER",
-            help="with the number of partitions and the settings of this topic, but for what is"
-            " given here, and for an archive",
+            help="with the number of partitions and the settings of this topic, except for what"
+            " is given here, and without its archive",
         ),
         JSON,
     ),
     epilog=(
-        "Without -o its records are kept for ever, also if a service with another retention\n"
-        "creates it; tidelog alter TOPIC --follow retention.ms lets the service's count."
+        "Without -o or --like its records are kept for ever, also if a service with another\n"
+        "retention creates it; tidelog alter TOPIC --follow retention.ms lets the service's count."
     ),
 )
 
 
 def run(args: Namespace) -> int:
     """Create the topic and print its name, number of partitions and id."""
-    from tidelog.cli.commands.topics.mirror_command import left_out
     from tidelog.cli.serving.service_requests import perform
     from tidelog.config.log_config import LogConfig
     from tidelog.datadir.birth import birth_values
@@ -68,6 +67,8 @@ def run(args: Namespace) -> int:
     }
     topic = perform(args.command, path, arguments)
     if copied.left_out:
+        from tidelog.cli.commands.topics.mirror_command import left_out
+
         text = left_out(args.topic, copied.left_out, is_plan=False)
         print_message(args.command, printable(text))
     if is_new:
@@ -84,7 +85,6 @@ def _like(path: str, name: str) -> tuple[int, CopiedSettings]:
     from tidelog.readonly.read_only_directory import open_directory_read_only
 
     directory = open_directory_read_only(path, fs=SYSTEM_FILES, accept=BY_NOTHING)
+    directory.check_catalogue()
     topic = directory.topic(name)
-    if directory.catalogue_error is not None:  # its settings would pass for unknown ones
-        raise directory.catalogue_error
     return max(directory.numbers_of(name)) + 1, topic.settings_of_copy()
