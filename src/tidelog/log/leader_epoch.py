@@ -172,12 +172,15 @@ class LeaderEpochCache:
         self._replace(entries)
         return True
 
-    def truncate_from_end(self, end_offset: int) -> bool:
-        """Drop entries that begin at or above ``end_offset``; the file follows in background."""
+    def truncate_from_end(self, end_offset: int, *, is_durable: bool = False) -> bool:
+        """Drop entries that begin at or above ``end_offset``; return whether there were any.
+
+        The file follows in background unless it ``is_durable``.
+        """
         keep = bisect_left(self._entries, end_offset, key=_start)
         if end_offset < 0 or keep == len(self._entries):
             return False
-        self._truncate(self._entries[:keep])
+        (self._replace if is_durable else self._truncate)(self._entries[:keep])
         return True
 
     def truncate_from_start(self, start_offset: int) -> bool:

@@ -350,6 +350,24 @@ class Log(ReadableLog):
             epoch = epoch_after_loss(state.epochs.latest_epoch, state.context.rng)
             state.epochs.assign(epoch, state.offsets.log_end_offset)
 
+    def begin_epoch_of_copy(self) -> None:
+        """Do as ``begin_epoch_after_loss``, unless the latest epoch begins at the log end already.
+
+        Records of the original that are not copied were read, too.
+        """
+        latest = self._state.epochs.latest
+        if latest is None or latest.start_offset != self.log_end_offset:
+            self.begin_epoch_after_loss()
+
+    def drop_epoch_of_copy(self) -> None:
+        """Drop leader epochs that begin at the log end: more records of the original come there.
+
+        Durably, since those are of lower epochs: after a crash one would begin in their midst.
+        """
+        state = self._state
+        with state.notices, state.lock, state.changing("dropping a leader epoch"):
+            state.epochs.truncate_from_end(state.offsets.log_end_offset, is_durable=True)
+
     # High watermark and log start
 
     def update_high_watermark(self, offset: int) -> int:

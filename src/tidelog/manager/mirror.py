@@ -186,26 +186,23 @@ class Mirror:
         for done, one in planned:
             done.add(copied.get(one, CopiedBatches()))
             if not self._is_plan:
-                self._move_log_start(done)
+                log = self._moved_log_start(done)
+                # Once the mirror is a source, readers come with positions beyond its end: without
+                # another epoch there, they would pass over what it appends below those.
+                log.begin_epoch_of_copy()
         return [done for done, _ in planned]
 
     def _commit(self, txn: str, runs: Sequence[StagedRun]) -> None:
         for name, partitions in self._wider.items():
             self._manager.create_partitions(name, partitions)
         new = [topic for _, topic in sorted(self._new.items())]
-        self._drop_epochs_after_loss({(run.topic, run.partition) for run in runs})
+        for topic, number in sorted({(run.topic, run.partition) for run in runs}):
+            log = self._target(topic, number)
+            if log is not None:
+                log.drop_epoch_of_copy()
         if runs or new:
             transaction = Transaction(txn, False, tuple(runs), tuple(new), self._ids)
             self._manager.staged_commits.commit(self._path, transaction)
-
-    def _drop_epochs_after_loss(self, keys: Collection[tuple[str, int]]) -> None:
-        """Drop leader epochs that begin at log ends: those of logs that have lost their end.
-
-        The source has lost nothing, and the epochs of its batches are lower.
-        """
-        logs = {key: self._target(*key) for key in keys}
-        ends = {key: log.log_end_offset for key, log in logs.items() if log is not None}
-        self._manager.truncation.truncate_to(ends)
 
     def _prepare(self, topic: ReadOnlyTopic) -> None:
         """Check a topic, and find out what the target has of it."""
@@ -374,7 +371,8 @@ class Mirror:
         if ours != theirs:
             raise MirrorDiverged(*key, end, "the source has another batch before this offset")
 
-    def _move_log_start(self, done: MirroredPartition) -> None:
+    def _moved_log_start(self, done: MirroredPartition) -> Log:
+        """Let the log of a partition begin where its source does; return it."""
         log = self._manager.partition(done.topic, done.partition).log
         if log.log_end_offset < done.end_offset:
             key = TopicPartition(done.topic, done.partition)
@@ -382,6 +380,7 @@ class Mirror:
         elif log.log_start_offset < done.log_start_offset <= log.log_end_offset:
             log.maybe_increment_log_start_offset(done.log_start_offset)
             log.delete_segments_below_start()
+        return log
 
 
 def _last_batch(log: Log) -> list[int] | None:

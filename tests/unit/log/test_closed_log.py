@@ -31,10 +31,12 @@ CHANGES: Final[dict[str, Callable[[Log], object]]] = {
     "append_records": lambda log: log.append_records([RECORD]),
     "assign_topic_id": lambda log: log.assign_topic_id(UUID(int=7)),
     "begin_epoch_after_loss": lambda log: log.begin_epoch_after_loss(),
+    "begin_epoch_of_copy": lambda log: log.begin_epoch_of_copy(),
     "delete_old_segments": lambda log: log.delete_old_segments(),
     "delete_records": lambda log: log.delete_records(1),
     "delete_archived": lambda log: log.delete_archived(1),
     "delete_segments_below_start": lambda log: log.delete_segments_below_start(),
+    "drop_epoch_of_copy": lambda log: log.drop_epoch_of_copy(),
     "flush": lambda log: log.flush(),
     "flush_records": lambda log: log.flush_records(),
     "flush_closed": lambda log: log.flush_closed(1),
@@ -105,7 +107,7 @@ def test_every_method_that_changes_a_log_is_known_here() -> None:
 
     assert found - ENDS - HARMLESS == set(CHANGES)
     assert not methods(ReadableLog) & methods(Log)
-    assert len(CHANGES) == 33
+    assert len(CHANGES) == 35
 
 
 @pytest.mark.parametrize("name", CHANGES)

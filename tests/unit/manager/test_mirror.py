@@ -191,7 +191,9 @@ def test_a_mirror_has_the_batches_and_offsets_of_its_source() -> None:
         ours, theirs = logs.partition("t", 0).log, source.partition("t", 0).log
         assert (found.topic_id, dict(found.config)) == (topic.topic_id, dict(topic.config))
         assert ours.last_stable_offset == theirs.last_stable_offset < ours.log_end_offset
-        assert ours.latest_epoch == theirs.latest_epoch
+        epoch = theirs.latest_epoch
+        assert epoch is not None
+        assert ours.end_offset_for_epoch(epoch) == theirs.end_offset_for_epoch(epoch)
         assert ours.active_producers().keys() == theirs.active_producers().keys()
         seen = [
             [record.offset for record in log.records(isolation=Isolation.READ_COMMITTED)]
@@ -420,7 +422,43 @@ def test_a_mirror_that_lost_its_end_gets_it_again(what: str) -> None:
     assert done.end_offset == 3
     homes.check()
     with homes.target() as logs:
-        assert logs.partition("t", 0).log.latest_epoch == 0
+        assert logs.partition("t", 0).log.end_offset_for_epoch(0) == (3, 0)
+
+
+@pytest.mark.parametrize("copied", [0, 2])
+def test_positions_beyond_a_mirror_can_be_told_once_it_is_the_source(copied: int) -> None:
+    """Its own appends are of another leader epoch, as after records that a log has lost.
+
+    Else a reader of the source, with a position beyond what was copied, would pass over them.
+    """
+    homes = homes_with(*[b"a"] * copied)
+    homes.mirror()
+    homes.mirror()  # a run without news changes nothing of it
+    with homes.source() as logs:
+        read = logs.partition("t", 0)
+        append(read.log, b"b", b"c")
+        position = read.log.log_end_offset, read.leader_epoch
+
+    with homes.target() as logs:
+        partition = logs.partition("t", 0)
+        for value in (b"x", b"y", b"z"):
+            partition.append(build_batch([(1000, b"k", value, ())]))
+        end = partition.log.end_offset_for_epoch(position[1])
+        assert partition.log.log_end_offset > position[0]
+        assert end == (copied, 0 if copied else position[1])
+
+
+def test_a_run_begins_no_epoch_where_one_without_records_begins() -> None:
+    """The file of the epochs is written with records only, not every few seconds."""
+    homes = homes_with(b"a")
+    homes.mirror()
+    with homes.target() as logs:
+        known = [logs.partition("t", number).log.latest_epoch for number in range(2)]
+
+    homes.mirror()
+
+    with homes.target() as logs:
+        assert [logs.partition("t", number).log.latest_epoch for number in range(2)] == known
 
 
 def test_a_topic_that_was_created_again_is_refused() -> None:
