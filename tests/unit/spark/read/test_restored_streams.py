@@ -189,6 +189,23 @@ def test_a_stream_that_read_no_lost_record_continues(topic: Restored) -> None:
         assert len(found) == end + 40 - start["t"]["0"]
 
 
+def test_what_a_mirror_appends_in_the_place_of_its_source_is_read(
+    topic: Restored, tmp_path: Path
+) -> None:
+    """The stream has read what came after the mirror's last run."""
+    mirror = tmp_path / "mirror"
+    tidelog.mirror(topic.path, mirror)
+    topic.append("not mirrored", 20)
+    read = all_read(topic)
+    topic.path = mirror
+    topic.append("new", 30)
+
+    with pytest.raises(DataLoss, match=r"no offsets \[80, 100\): .* others have them now"):
+        topic.plan().latest(read)
+    plan = topic.plan(failOnDataLoss="false")
+    assert topic.values(plan.tasks(read, plan.latest(read))) == named("new", range(30))
+
+
 def test_a_log_that_is_restored_twice_is_another_one_each_time(topic: Restored) -> None:
     """To the same end, and to one before: all records after the lower end are new."""
     topic.restore()
