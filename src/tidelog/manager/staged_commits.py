@@ -618,6 +618,9 @@ class _Directory(ManagerPart):
     def hold(self, journal: Journal, *, is_shown: bool = False) -> None:
         for key in journal.keys:
             seen_offset = self._log_dir.checkpoints.high_watermark(key)
+            partition = self._registry.partition(TopicPartition(*key))
+            if partition is not None:  # its log may have lost its end: what comes there is new
+                seen_offset = min(seen_offset, partition.held_log.high_watermark)
             hold = Hold(journal.txn, journal.base_offset(key), is_shown, seen_offset)
             self._registry.hold(TopicPartition(*key), hold)
 

@@ -455,6 +455,25 @@ def test_a_replay_takes_nothing_back_that_readers_beside_have_seen() -> None:
     assert home.values("t-0") == [b"before", b"a", b"b"]
 
 
+def test_a_high_watermark_beyond_a_lost_end_shows_no_part_of_a_transaction() -> None:
+    """What readers saw there, and a power cut took as it was not flushed, does not come back."""
+    home = home_with_topics()
+    logs = home.open(defaults=KEEP)
+    logs.partition("t", 0).append_records([record(b"lost", b"k"), record(b"lost", b"k")])
+    logs.manager._checkpointing.checkpoint_high_watermarks()
+    home.fs.power_cut("none")
+    interrupted(home)
+    home.fs.fail("pwrite", "u-0/00000000000000000000.log", FULL)
+
+    with home.open(defaults=KEEP) as logs:
+        partition = logs.partition("t", 0)
+        partition.maybe_increment_high_watermark()  # as after a move
+
+        assert (partition.log.log_end_offset, seen(logs)) == (3, [b"before"])
+        logs.manager.staged_commits.finish_all()
+        assert seen(logs) == [b"before", b"a", b"b"]
+
+
 def test_what_deletes_records_stays_below_a_pending_transaction() -> None:
     """Else a replay could not find out how far the first try came."""
     home = home_with_topics()
