@@ -105,7 +105,7 @@ class Processes:
         if not awake:
             self.clock.advance(min(one.wakes_ms for one in self.running) - now_ms)
             return None
-        return self._resume(self.rng.choice(awake))
+        return self.resume(self.rng.choice(awake))
 
     def kill(self, process: Process) -> None:
         """End a process where it is; its locks are free."""
@@ -113,9 +113,10 @@ class Processes:
         for lock in process.locks:
             lock.release()
         while not process.is_over:
-            self._resume(process)
+            self.resume(process)
 
-    def _resume(self, process: Process) -> Process | None:
+    def resume(self, process: Process) -> Process | None:
+        """Let a process run until it gives its turn away; return it if it has ended."""
         process.resume()
         self.turn.acquire()
         if not process.is_over:

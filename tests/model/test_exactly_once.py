@@ -82,6 +82,7 @@ def test_every_promise_holds_in_every_state_of_larger_scenarios(
 
 
 DAMAGED = {
+    Rule.REPEAT_SKIPPED: "repeated",
     Rule.ENDS_SYNCED: "beside Kafka",
     Rule.REPLACED_FIRST: "beside Kafka",
     Rule.ENTRY_AWAITED: "unnamed",

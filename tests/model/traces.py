@@ -11,9 +11,9 @@ import posixpath
 from contextlib import suppress
 from enum import Enum
 from random import Random
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
-from tests.machinery.model.conformance import Conformance, Disallowed
+from tests.machinery.model.conformance import Conformance, Disallowed, Seen
 from tests.machinery.model.directory import Directory
 from tests.machinery.model.exactly_once import ExactlyOnce
 from tests.machinery.model.staged_state import FOREIGN, KAFKA, SERVICE
@@ -321,9 +321,13 @@ class Run:
             if (attempt.after is None or attempt.after in self.outcomes) and (
                 self.rng.random() < 0.2
             ):
-                self._begun.add(number)
-                work = self.asker if attempt.is_request else self.waiter
-                self.processes.start(number, work(number))
+                self.start(number)
+
+    def start(self, number: int) -> Process:
+        """Start the process of an attempt."""
+        self._begun.add(number)
+        work = self.asker if self.scenario.attempts[number].is_request else self.waiter
+        return self.processes.start(number, work(number))
 
     def _disturb(self) -> None:
         """Let time pass, or let the next fault happen if it is time for it."""
@@ -342,7 +346,7 @@ class Run:
         if process.name >= 0:
             self.outcomes.setdefault(process.name, "over")
         self._check(
-            lambda: self.conformance.killed(process.name, self._seen()), f"kill {process.name}"
+            lambda: self.conformance.killed(process.name, self.seen()), f"kill {process.name}"
         )
 
     def _cut(self) -> None:
@@ -352,7 +356,7 @@ class Run:
             self.processes.kill(process)
         self.outcomes |= dict.fromkeys(ended, "over")
         self.fs.power_cut()
-        self._check(lambda: self.conformance.cut(ended, self._seen()), "power cut")
+        self._check(lambda: self.conformance.cut(ended, self.seen()), "power cut")
 
     def notice(self, process: Process) -> None:
         """Compare the disk with the model, after an operation of a process."""
@@ -361,7 +365,7 @@ class Run:
             self._changes = changes
             self._note_staged(process)
             operation = f"{process.name} {self._last}"
-            self._check(lambda: self.conformance.changed(process.name, self._seen()), operation)
+            self._check(lambda: self.conformance.changed(process.name, self.seen()), operation)
 
     def is_left_out(self, process: Process, operation: str, *paths: str) -> bool:
         """Return whether the mutation leaves an operation out; it may do another one first."""
@@ -423,7 +427,8 @@ class Run:
             if self.fs.exists(f"{DATA_DIR}/{name}") and self.fs.read(f"{DATA_DIR}/{name}") == data:
                 self.disk.staged[name] = process.name, data
 
-    def _seen(self) -> Any:
+    def seen(self) -> Seen:
+        """Return what is to be seen of the disk and the lock."""
         return self.disk.seen(self._holder())
 
     def _check(self, check: Callable[[], None], what: str) -> None:

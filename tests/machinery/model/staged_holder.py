@@ -10,7 +10,7 @@ idle, own: claim a manifest ─▶ check ─▶ flush ─▶ journal ═ commit 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tests.machinery.model.explorer import Step
 from tests.machinery.model.staged_state import (
@@ -36,6 +36,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.machinery.model.staged_state import Attempt, Log, Scenario
+
+_LEFT: Final = {
+    "reported committed": "claimed",
+    "reported refused": "refused",
+    "reported withdrawn": "withdrawn",
+}
+"""The manifest that a waiter may delete under the lock, by what it will report."""
+_SYNCED: Final = {
+    "reported refused": Rule.REFUSAL_SYNCED,
+    "reported withdrawn": Rule.WITHDRAWAL_SYNCED,
+}
+"""Why the manifest is durably gone before that."""
 
 
 class HolderSteps:
@@ -139,16 +151,28 @@ class HolderSteps:
             return
         if self._attempts[number].is_request:
             yield from self._do(state, holder._replace(attempt=number))
-            return
-        if state.phases[number] != "claiming" or manifests(state, "claimed", number):
-            # A claim of another process is void: it has ended.
-            after = state.at("check", attempt=number, journal=None)
-            yield Step(_name(holder), "commit", after)
-        elif manifests(state, "ready", number):
-            yield self._claim(state, holder, number)
+        elif state.phases[number] == "claiming":
+            yield self._settle(state, holder, number)
         else:
-            after = state.released().with_phase(number, "waiting")
-            yield Step(_name(holder), "see its answer", after)
+            yield self._commit(state, holder, number)
+
+    def _settle(self, state: State, holder: Holder, number: int) -> Step[State]:
+        """Take the answer of a holder before it, or commit; nobody else can answer now."""
+        who, attempt = _name(holder), self._attempts[number]
+        if manifests(state, "ready", number):
+            return self._claim(state, holder, number)
+        if manifests(state, "refused", number):
+            return Step(who, "see it refused", state.at("forget", then="reported refused"))
+        if (attempt.txn, attempt.batch) in state.files.get("finished", ()):
+            return Step(who, "see it finished", state.at("leaving", then="reported committed"))
+        if manifests(state, "withdrawn", number):
+            return Step(who, "see it withdrawn", state.at("forget", then="reported withdrawn"))
+        # A claim of another process is void: it has ended.
+        return self._commit(state, holder, number)
+
+    @staticmethod
+    def _commit(state: State, holder: Holder, number: int) -> Step[State]:
+        return Step(_name(holder), "commit", state.at("check", attempt=number, journal=None))
 
     def _claim(self, state: State, holder: Holder, number: int) -> Step[State]:
         after = state.at("check", attempt=number, journal=None)
@@ -268,7 +292,7 @@ class HolderSteps:
         number = _number(holder)
         claimed, refused = f"claimed.{number}", f"refused.{number}"
         if holder.owner == number:
-            yield self._refuse_own(state, holder, number)
+            yield from self._refuse_own(state, holder, number)
         elif refused not in state.files:
             after = self._then(state.changed((refused, True)), "refuse")
             yield Step(_name(holder), f"write {refused}", after)
@@ -277,18 +301,25 @@ class HolderSteps:
         else:
             yield Step(_name(holder), "continue", state.at("idle", attempt=None))
 
-    def _refuse_own(self, state: State, holder: Holder, number: int) -> Step[State]:
-        """Delete its own manifest, durably and before the lock is free, then report."""
-        who, claimed = _name(holder), f"claimed.{number}"
+    def _refuse_own(self, state: State, holder: Holder, number: int) -> Iterator[Step[State]]:
+        who = _name(holder)
         if f"journal.{self._attempts[number].id}" in state.files:
-            return Step(who, "see that it may be committed", state.at("leaving", then="over"))
-        refused = state.at("leaving", then="reported refused")
-        if self._broken is Rule.REFUSAL_SYNCED or state.phases[number] != "claiming":
-            return Step(who, "leave", refused)
-        if claimed in state.files:
-            return Step(who, f"delete {claimed}", state.changed((claimed, None)))
-        after = state.synced().at("leaving", then="reported refused")
-        return Step(who, "sync directory", after)
+            yield Step(who, "see that it may be committed", state.at("leaving", then="over"))
+        elif state.phases[number] != "claiming":
+            yield Step(who, "leave", state.at("leaving", then="reported refused"))
+        else:
+            then = "reported refused"
+            yield from self._forget(state.at("forget", then=then), holder._replace(then=then))
+
+    def _forget(self, state: State, holder: Holder) -> Iterator[Step[State]]:
+        """Delete its own manifest, durably and before the lock is free, then report."""
+        who, claimed = _name(holder), f"claimed.{holder.owner}"
+        if self._broken is _SYNCED[holder.then]:
+            yield Step(who, "leave", state.at("leaving"))
+        elif claimed in state.files:
+            yield Step(who, f"delete {claimed}", state.changed((claimed, None)))
+        else:
+            yield Step(who, "sync directory", state.synced().at("leaving"))
 
     # Applying a journal
 
@@ -439,9 +470,10 @@ class HolderSteps:
 
     def _leaving(self, state: State, holder: Holder) -> Iterator[Step[State]]:
         """A waiter deletes its manifest, if it can, sweeps, releases the lock and reports."""
-        who, claimed = _name(holder), f"claimed.{holder.owner}"
-        if claimed in state.files and holder.then == "reported committed":
-            yield Step(who, f"delete {claimed}", state.changed((claimed, None)))
+        who = _name(holder)
+        left = f"{_LEFT.get(holder.then)}.{holder.owner}"
+        if left in state.files:
+            yield Step(who, f"delete {left}", state.changed((left, None)))
         yield from self._returned(state, holder)
         yield from self._sweep(state, who)
         yield Step(who, "close", state.released().with_phase(holder.owner, holder.then))

@@ -4,14 +4,17 @@
 new ─▶ written ─▶ staged ──lock is free──▶ committing ─▶ reported committed or refused
                     │  └─── a repeat ───▶ skipping, denying ─▶ the same
                     │ lock is busy
-                  busy ─▶ offering ─▶ waiting ──lock is free──▶ claiming ─▶ the same
+                  busy ─▶ offering ─▶ waiting ──lock is free──▶ claiming ─▶ the same, or withdrawn
                                      │ deadline
                           ready ◀────┴────▶ claimed by another
                             │                  │
-                      withdrawing           doubtful ─▶ reported committed, refused or unknown
+                      withdrawing           reported committed, refused or unknown
                             │
                       reported withdrawn
 ```
+
+It tries the lock before it looks at its deadline, so that it may commit after that, or find under
+the lock that a holder before it has withdrawn its manifest.
 """
 
 from __future__ import annotations
@@ -78,8 +81,6 @@ class WaiterSteps:
                 yield Step(who, "sync directory", after)
             case "refused":
                 yield self._forget(state, number)
-            case "doubtful":
-                yield from self._doubt(state, number)
             case "reported committed":
                 # The entry that it saw may not be durable: the journal may need the rest.
                 is_careful = self._broken is not Rule.STAGED_KEPT
@@ -120,16 +121,16 @@ class WaiterSteps:
     def _wait(self, state: State, number: int) -> Iterator[Step[State]]:
         who = f"waiter {number}"
         yield from self._look(state, number)
+        if state.holder is None:
+            yield self._lock(state, number, "claiming")
         if number not in state.late:
-            if state.holder is None:
-                yield self._lock(state, number, "claiming")
             return
         if manifests(state, "ready", number) or self._broken is Rule.WITHDRAWN_FIRST:
             yield self._withdraw(state, number)
         elif manifests(state, "withdrawn", number):
             yield Step(who, "see it withdrawn", state.with_phase(number, "withdrawing"))
         elif manifests(state, "claimed", number):
-            yield Step(who, "see its claim", state.with_phase(number, "doubtful"))
+            yield Step(who, "wait no longer", state.with_phase(number, "over"))
         else:
             yield Step(who, "find no manifest", state.with_phase(number, "over"))
 
@@ -150,13 +151,6 @@ class WaiterSteps:
             is_synced = self._broken is not Rule.REFUSAL_SYNCED
             phase = "refused" if is_synced else "reported refused"
             yield Step(who, "see it refused", state.with_phase(number, phase))
-
-    def _doubt(self, state: State, number: int) -> Iterator[Step[State]]:
-        yield from self._look(state, number)
-        if manifests(state, "ready", number):
-            yield Step(f"waiter {number}", "see it ready", state.with_phase(number, "waiting"))
-        after = state.with_phase(number, "over")
-        yield Step(f"waiter {number}", "wait no longer", after)
 
     # After the answer
 

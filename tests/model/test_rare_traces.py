@@ -1,0 +1,91 @@
+"""Orders of steps that one seed in a thousand has, each chosen an operation at a time."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+from tests.model.processes import Processes
+from tests.model.test_code_traces import SCENARIOS
+from tests.model.traces import TIMEOUT_MS, Run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.model.processes import Process
+
+
+class EveryTurn(Random):
+    """Has each process lose its turn before each operation."""
+
+    def random(self) -> float:
+        """Return the smallest number."""
+        return 0.0
+
+
+def chosen(name: str) -> Run:
+    """Return a run in which nothing happens by itself before ``Run.run``."""
+    run = Run(SCENARIOS[name], 1, kills=0, cuts=0)
+    run.processes = Processes(EveryTurn(), run.clock)
+    return run
+
+
+def go(run: Run, process: Process, until: Callable[[], bool]) -> None:
+    """Let a process do one operation after the other; time passes while it sleeps."""
+    while not process.is_over and not until():
+        run.clock.advance(max(0, process.wakes_ms - run.clock.now_ms()))
+        run.processes.resume(process)
+
+
+def names(run: Run) -> set[str]:
+    """Return the names of the files, as the model has them."""
+    return {name for name, _ in run.seen().names}
+
+
+def waiting(run: Run, number: int) -> Process:
+    """Return an attempt that has left its manifest and sleeps, while another holds the lock."""
+    waiter = run.start(number)
+    go(run, waiter, lambda: waiter.wakes_ms > run.clock.now_ms())
+    assert f"ready.{number}" in names(run)
+    return waiter
+
+
+def look(run: Run, waiter: Process) -> None:
+    """Let a waiter look at its manifest, and stop before it tries the lock."""
+    for _ in range(4):
+        run.processes.resume(waiter)
+
+
+def test_a_waiter_finds_under_the_lock_that_its_manifest_has_expired() -> None:
+    """It has looked before that, and reports the expiry, durably, without a commit."""
+    run = chosen("two transactions")
+    holder = run.start(1)
+    go(run, holder, lambda: run.seen().holder == 1)
+    waiter = waiting(run, 0)
+    run.clock.advance(TIMEOUT_MS)
+    look(run, waiter)
+
+    go(run, holder, lambda: False)
+    go(run, waiter, lambda: run.seen().holder == 0)
+
+    assert (run.seen().holder, "withdrawn.0" in names(run)) == (0, True)
+    run.run()
+    assert run.outcomes == {0: "reported withdrawn", 1: "reported committed"}
+    assert [[txn for txn, _ in log.batches] for log in run.seen().logs] == [["B"], ["B"]]
+    assert names(run) == {"finished", "watermarks"}
+
+
+def test_a_waiter_that_gets_the_lock_after_its_deadline_commits() -> None:
+    """Its manifest still waits, and nobody else may claim it."""
+    run = chosen("two transactions")
+    holder = run.start(1)
+    go(run, holder, lambda: run.seen().holder == 1)
+    waiter = waiting(run, 0)
+    go(run, holder, lambda: False)
+    run.clock.advance(TIMEOUT_MS)
+
+    go(run, waiter, lambda: run.seen().holder == 0)
+
+    assert (run.seen().holder, "ready.0" in names(run)) == (0, True)
+    run.run()
+    assert run.outcomes == {0: "reported committed", 1: "reported committed"}
