@@ -85,6 +85,7 @@ DAMAGED = {
     Rule.REPEAT_SKIPPED: "repeated",
     Rule.ENDS_SYNCED: "beside Kafka",
     Rule.REPLACED_FIRST: "beside Kafka",
+    Rule.LOST_TAKEN_BACK: "beside Kafka",
     Rule.ENTRY_AWAITED: "unnamed",
     Rule.ENTRY_NEEDED: "full disk",
     Rule.REFUSAL_SYNCED: "refused",

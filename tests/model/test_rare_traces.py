@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from tests.machinery.model.staged_state import KAFKA, SERVICE
 from tests.model.processes import Processes
 from tests.model.test_code_traces import SCENARIOS
 from tests.model.traces import TIMEOUT_MS, Run
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.model.processes import Process
+
+SEED: Final = 1
+"""Kafka appends something."""
 
 
 class EveryTurn(Random):
@@ -25,7 +29,7 @@ class EveryTurn(Random):
 
 def chosen(name: str) -> Run:
     """Return a run in which nothing happens by itself before ``Run.run``."""
-    run = Run(SCENARIOS[name], 1, kills=0, cuts=0)
+    run = Run(SCENARIOS[name], SEED, kills=0, cuts=0)
     run.processes = Processes(EveryTurn(), run.clock)
     return run
 
@@ -89,3 +93,39 @@ def test_a_waiter_that_gets_the_lock_after_its_deadline_commits() -> None:
     assert (run.seen().holder, "ready.0" in names(run)) == (0, True)
     run.run()
     assert run.outcomes == {0: "reported committed", 1: "reported committed"}
+
+
+def test_what_a_service_shows_of_a_killed_kafka_may_be_lost() -> None:
+    """It is taken back, durably, before a transaction writes there: else a part would be seen."""
+    run = chosen("beside Kafka")
+    kafka = run.processes.start(KAFKA, run.kafka)
+    go(run, kafka, lambda: kafka.wakes_ms > run.clock.now_ms())
+    run.kill(kafka)
+    service = run.processes.start(SERVICE, run.service)
+    go(run, service, lambda: sum(dict(run.seen().durable)["watermarks"]) > 0)
+    run.cut("none")
+    assert not any(log.batches for log in run.seen().logs)
+    waiter = run.start(0)
+
+    go(run, waiter, lambda: any(log.batches for log in run.seen().logs))
+
+    assert dict(run.seen().durable)["watermarks"] == (0, 0)
+    run.run()
+    assert run.outcomes == {0: "reported committed"}
+
+
+def test_what_a_killed_kafka_has_not_flushed_is_durable_before_a_commit_counts_on_it() -> None:
+    """Nor has it written its high watermark: readers see its batches before those after them."""
+    run = chosen("beside Kafka")
+    kafka = run.processes.start(KAFKA, run.kafka)
+    go(run, kafka, lambda: kafka.wakes_ms > run.clock.now_ms())
+    assert not all(log.is_durable for log in run.seen().logs)
+    run.kill(kafka)
+    waiter = run.start(0)
+
+    go(run, waiter, lambda: "journal.A" in names(run))
+
+    assert "journal.A" in names(run)
+    assert all(log.is_durable for log in run.seen().logs)
+    run.run()
+    assert run.outcomes == {0: "reported committed"}

@@ -24,8 +24,14 @@ from tidelog.codec.checkpoint_file import write_checkpoint
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.log_config import LogConfig
 from tidelog.datadir.lock_file import LOCK_FILE
+from tidelog.datadir.metadata_files import (
+    CLEAN_SHUTDOWN_FILE,
+    CleanShutdown,
+    write_clean_shutdown,
+)
 from tidelog.embedded.commits import commit_when_possible
 from tidelog.env.machine import Machine
+from tidelog.env.renamed_files import delete_if_there
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.errors import (
     CommitTimeout,
@@ -61,9 +67,11 @@ if TYPE_CHECKING:
     from tests.model.processes import Process
 
     from tidelog.env.files import FileSystem
+    from tidelog.testing.disk import Kept
     from tidelog.testing.faults import Operation
 
 DATA_DIR: Final = "/data"
+CLEAN_SHUTDOWN: Final = f"{DATA_DIR}/{CLEAN_SHUTDOWN_FILE}"
 TIMEOUT_MS: Final = 3_000
 PAUSES_MS: Final = (200, 1_000, 2_800, 3_000, 6_000)
 FAULTS_WITHIN: Final = 400
@@ -122,7 +130,7 @@ class Run:
         self._changes: tuple[int, int | None] = len(self.fs.operations), None
         self._faults = [
             (self.rng.randrange(faults_within), fault)
-            for fault, most in ((self._kill_one, kills), (self._cut, cuts))
+            for fault, most in ((self._kill_one, kills), (self.cut, cuts))
             for _ in range(self.rng.randint(0, most))
         ]
         self._faults.sort(key=lambda one: one[0])
@@ -258,6 +266,8 @@ class Run:
             lock = files.lock(f"{DATA_DIR}/{LOCK_FILE}")
         except DirectoryLocked:
             return
+        # As Kafka does before it opens a log: the next process has to recover what is not flushed.
+        delete_if_there(files, CLEAN_SHUTDOWN)
         logs = [self._opened(files, number) for number in self.scenario.partitions]
         for _ in range(self.rng.randint(0, self._foreign_left)):
             value = value_of("kafka", self._foreign_left)
@@ -267,6 +277,7 @@ class Run:
             log.flush()
         ends = {(TOPIC, number): log.log_end_offset for number, log in enumerate(logs)}
         write_checkpoint(files, f"{DATA_DIR}/{WATERMARKS}", ends)
+        write_clean_shutdown(files, CLEAN_SHUTDOWN, CleanShutdown())
         lock.release()
 
     def _opened(self, files: FileSystem, number: int) -> Log:
@@ -285,6 +296,10 @@ class Run:
         """How many batches Kafka has still to append."""
         return next(iter(self.conformance.states)).left[FOREIGN]
 
+    def _has_kafka(self) -> bool:
+        """Whether a Kafka runs, which may leave nothing to append for another one."""
+        return any(one.name == KAFKA for one in self.processes.running)
+
     def _work(self, scheduler: ManualScheduler) -> None:
         while (task := scheduler.first()) is not None and task.due_ms <= self.clock.elapsed_ms():
             scheduler.run(task)
@@ -301,7 +316,7 @@ class Run:
             if services < 3 and self.rng.random() < 0.02:
                 services += 1
                 self.processes.start(SERVICE, self.service)
-            if self._foreign_left and self.rng.random() < 0.02:
+            if self._foreign_left and self.rng.random() < 0.02 and not self._has_kafka():
                 self.processes.start(KAFKA, self.kafka)
             self._disturb()
             if self.processes.running:
@@ -338,9 +353,10 @@ class Run:
 
     def _kill_one(self) -> None:
         if self.processes.running:
-            self._kill(self.rng.choice(self.processes.running))
+            self.kill(self.rng.choice(self.processes.running))
 
-    def _kill(self, process: Process) -> None:
+    def kill(self, process: Process) -> None:
+        """End a process where it is."""
         self.faults.append(f"kill {process.name}")
         self.processes.kill(process)
         if process.name >= 0:
@@ -349,13 +365,14 @@ class Run:
             lambda: self.conformance.killed(process.name, self.seen()), f"kill {process.name}"
         )
 
-    def _cut(self) -> None:
+    def cut(self, kept: Kept | None = None) -> None:
+        """Let the power fail; ``kept`` as ``CrashFileSystem.power_cut``."""
         self.faults.append("cut")
         ended = [one.name for one in self.processes.running if one.name >= 0]
         for process in list(self.processes.running):
             self.processes.kill(process)
         self.outcomes |= dict.fromkeys(ended, "over")
-        self.fs.power_cut()
+        self.fs.power_cut(kept)
         self._check(lambda: self.conformance.cut(ended, self.seen()), "power cut")
 
     def notice(self, process: Process) -> None:

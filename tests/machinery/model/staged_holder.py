@@ -140,6 +140,7 @@ class HolderSteps:
                 yield self._take(state, holder, number)
             elif number not in state.late and not self._is_first(state):
                 yield self._claim(state, holder, number)
+        yield from self._checkpoint(state, holder)
         yield from self._sweep(state, "service")
         yield Step("service", "close", state.released())
 
@@ -326,14 +327,15 @@ class HolderSteps:
     def _lines(self, state: State, holder: Holder) -> Iterator[Step[State]]:
         journal = _journal(holder)
         marks = list(state.files["watermarks"])
-        missing = [move for move in journal.moves if marks[move.partition] is None]
+        shown = list(marks)
+        for move in journal.moves:
+            shown[move.partition] = self._shown(state, move.partition, move)
         if self._broken is Rule.SHOWN_LAST:
             for move in journal.moves:
                 size = self._attempts[journal.attempt].sizes[move.partition]
                 marks[move.partition] = move.base + size - move.first
-        elif missing and self._broken is not Rule.FIRST_LINES:
-            for move in missing:
-                marks[move.partition] = len(state.logs[move.partition].batches)
+        elif shown != marks and self._broken is not Rule.FIRST_LINES:
+            marks = shown
         else:
             yield from self._place(state.at("place"), holder)
             return
@@ -475,10 +477,31 @@ class HolderSteps:
         if left in state.files:
             yield Step(who, f"delete {left}", state.changed((left, None)))
         yield from self._returned(state, holder)
+        yield from self._checkpoint(state, holder)
         yield from self._sweep(state, who)
         yield Step(who, "close", state.released().with_phase(holder.owner, holder.then))
 
     # Others
+
+    def _checkpoint(self, state: State, holder: Holder) -> Iterator[Step[State]]:
+        """Show what Kafka has appended that was killed, flushed or not, or take back what was lost.
+
+        Without Kafka, all high watermarks are where they belong.
+        """
+        marks = state.files["watermarks"]
+        held = {move.partition: move for one in journals(state).values() for move in one.moves}
+        shown = tuple(
+            None if mark is None else self._shown(state, partition, held.get(partition))
+            for partition, mark in enumerate(marks)
+        )
+        if shown != marks:
+            yield Step(_name(holder), "write watermarks", state.changed(("watermarks", shown)))
+
+    def _shown(self, state: State, partition: int, move: Move | None) -> int:
+        """Return the high watermark of an open log, under the move of a pending journal."""
+        end, mark = len(state.logs[partition].batches), state.files["watermarks"][partition] or 0
+        shown = end if move is None else min(end, max(move.base, mark))
+        return max(shown, mark) if self._broken is Rule.LOST_TAKEN_BACK else shown
 
     def _sync_log(self, state: State, holder: Holder, partition: int) -> Step[State]:
         after = state.with_log(partition, state.logs[partition].synced())

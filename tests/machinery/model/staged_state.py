@@ -41,6 +41,7 @@ class Rule(Enum):
     COMPARED = "a replay compares the log with the batches before it appends"
     REPLACED_FIRST = "new places stand in a durable journal before a byte is appended there"
     FIRST_LINES = "a partition has a durable high-watermark line before a byte is appended"
+    LOST_TAKEN_BACK = "that line is durably not above the log's end, which a power cut may have cut"
     PLACED_SYNCED = "a log is durable before its high watermark moves"
     SHOWN_LAST = "a high watermark moves when everything is in place"
     FINISHED_SYNCED = "the entry of a finished transaction is durable before files are deleted"
