@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Final
 from tests.machinery.model.staged_state import KAFKA, SERVICE
 from tests.model.processes import Processes
 from tests.model.test_code_traces import SCENARIOS
-from tests.model.traces import TIMEOUT_MS, Run
+from tests.model.traces import DATA_DIR, TIMEOUT_MS, Run
+
+from tidelog.codec.checkpoint_file import TEMPORARY_SUFFIX
+from tidelog.staging.finished import FINISHED_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,6 +47,11 @@ def go(run: Run, process: Process, until: Callable[[], bool]) -> None:
 def names(run: Run) -> set[str]:
     """Return the names of the files, as the model has them."""
     return {name for name, _ in run.seen().names}
+
+
+def finished(run: Run) -> set[str]:
+    """Return the transactions that are known as finished."""
+    return {one.txn for one in dict(run.seen().names).get("finished", ())}
 
 
 def waiting(run: Run, number: int) -> Process:
@@ -93,6 +101,24 @@ def test_a_waiter_that_gets_the_lock_after_its_deadline_commits() -> None:
     assert (run.seen().holder, "ready.0" in names(run)) == (0, True)
     run.run()
     assert run.outcomes == {0: "reported committed", 1: "reported committed"}
+
+
+def test_an_entry_stays_that_its_waiter_has_seen_while_the_table_is_written() -> None:
+    """The service has looked before that for what waits, and the next commit drops the entry."""
+    run = chosen("unnamed")
+    service = run.processes.start(SERVICE, run.service)
+    go(run, service, lambda: run.seen().holder == SERVICE)
+    waiters = {name: waiting(run, number) for number, name in enumerate("AB")}
+    table = f"{DATA_DIR}/{FINISHED_FILE}{TEMPORARY_SUFFIX}"
+    go(run, service, lambda: len(finished(run)) == 1 and run.fs.exists(table))
+    (first,) = finished(run)
+
+    go(run, waiters[first], lambda: False)
+    go(run, service, lambda: len(finished(run)) > 1)
+
+    assert finished(run) == {"A", "B"}
+    run.run()
+    assert (run.outcomes[0], run.outcomes[1]) == ("reported committed", "reported committed")
 
 
 def test_what_a_service_shows_of_a_killed_kafka_may_be_lost() -> None:

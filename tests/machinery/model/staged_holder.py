@@ -425,14 +425,13 @@ class HolderSteps:
             yield Step(_name(holder), f"delete {name}", state.changed((name, None)))
             return
         added = self._attempts[journal.attempt]
-        kept = [
-            one
-            for one in state.files.get("finished", ())
-            if one.txn != added.txn and not self._is_droppable(state, holder, one)
-        ]
-        content = tuple(sorted([*kept, Known(added.txn, added.batch)]))
-        after = self._then(state.changed(("finished", content)), "clean", Rule.FINISHED_SYNCED)
-        yield Step(_name(holder), "write finished", after)
+        known = [one for one in state.files.get("finished", ()) if one.txn != added.txn]
+        kept = [one for one in known if not self._is_droppable(state, holder, one)]
+        # All of them, if their waiters have seen them since the holder looked for manifests.
+        for others in [kept] if kept == known else [kept, known]:
+            content = tuple(sorted([*others, Known(added.txn, added.batch)]))
+            after = self._then(state.changed(("finished", content)), "clean", Rule.FINISHED_SYNCED)
+            yield Step(_name(holder), "write finished", after)
 
     def _is_droppable(self, state: State, holder: Holder, known: Known) -> bool:
         """Whether nobody can ask for a finished transaction any more."""
