@@ -6,6 +6,7 @@ A claim of another process is void: that has ended, since this one holds the loc
 from __future__ import annotations
 
 import logging
+import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -93,6 +94,23 @@ def withdraw(files: ReadyFiles, state: State, manifest: ReadyManifest) -> bool:
     # A deletion may survive a power cut that brings the manifest back: it is then refused.
     delete_staged(files.fs, files.data_dir, manifest.transaction)
     return True
+
+
+def is_expiry_new(fs: FileSystem, path: str, now_ms: int) -> bool:
+    """Return whether the waiter of a manifest that expired may still look for it.
+
+    The file is as old as the wait, which may be long. Raises OSError.
+    """
+    data_dir, name = os.path.split(path)
+    found = MANIFESTS.find([name])
+    if {State.WITHDRAWN} not in found.values():
+        return False
+    (stem,) = found
+    try:
+        manifest = ReadyFiles(fs, data_dir, stem).manifest(State.WITHDRAWN)
+    except KafkaStorageError:
+        return False
+    return 0 <= now_ms - manifest.deadline_ms < LEFTOVER_MS
 
 
 def applied(fs: FileSystem, data_dir: str, transaction: Transaction) -> CommittedTransaction | None:

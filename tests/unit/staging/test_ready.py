@@ -404,6 +404,21 @@ def test_answers_to_waiters_that_have_ended_are_deleted_after_an_hour() -> None:
     assert manager.live_dirs == ["/data"]
 
 
+def test_a_waiter_that_waits_for_hours_sees_that_its_manifest_has_expired() -> None:
+    """The file is as old as the wait; it is kept for an hour after the deadline."""
+    home = ManagerHome()
+    service(home).shutdown()
+    ready, deadline_ms = files(home.fs), home.clock.now_ms() + 2 * LEFTOVER_MS
+    leave(ready, ReadyManifest(transaction(home.fs), deadline_ms))
+    home.clock.set_time_of_day(deadline_ms)
+    home.open()
+
+    home.clock.advance(LEFTOVER_MS - 400_000)
+    assert ready.is_in(State.WITHDRAWN)
+    home.clock.advance(800_000)
+    assert not ready.is_in(State.WITHDRAWN)
+
+
 def test_a_journal_that_was_not_written_to_its_end_is_deleted_after_an_hour() -> None:
     """Its transaction is not committed; files of other names stay, a journal among them."""
     home = ManagerHome()

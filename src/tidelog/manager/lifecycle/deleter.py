@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.archive.claim_file import note_deleted
@@ -32,7 +33,7 @@ from tidelog.staging.abandoned import abandoned_files
 from tidelog.staging.journal_names import is_unfinished_name
 from tidelog.staging.manifest_names import MANIFESTS
 from tidelog.staging.ready import ReadyFiles
-from tidelog.staging.ready_expiry import LEFTOVER_MS, sweep
+from tidelog.staging.ready_expiry import LEFTOVER_MS, is_expiry_new, sweep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterator, Sequence
@@ -355,7 +356,8 @@ class LogDeleter(ManagerPart):
         except OSError as error:
             self._log_dirs.note_error(log_dir.path, error)
             return
-        self._delete_old(log_dir, MANIFESTS.is_left, LEFTOVER_MS)
+        is_new = partial(is_expiry_new, fs, now_ms=now_ms)
+        self._delete_old(log_dir, MANIFESTS.is_left, LEFTOVER_MS, is_new)
         self._delete_old(log_dir, is_unfinished_name, LEFTOVER_MS)
         self._delete_old(log_dir, abandoned.__contains__, retention_ms)
 
