@@ -121,6 +121,22 @@ def test_an_entry_stays_that_its_waiter_has_seen_while_the_table_is_written() ->
     assert (run.outcomes[0], run.outcomes[1]) == ("reported committed", "reported committed")
 
 
+def test_requests_that_are_found_together_are_claimed_before_one_is_carried_out() -> None:
+    """One sync makes all claims durable."""
+    run = chosen("requests")
+    service = run.processes.start(SERVICE, run.service)
+    go(run, service, lambda: run.seen().holder == SERVICE)
+    waiting(run, 0)
+    waiting(run, 1)
+
+    go(run, service, lambda: {"claimed.0", "claimed.1"} <= names(run))
+
+    assert {"claimed.0", "claimed.1"} <= names(run)
+    assert run.seen().done == frozenset()
+    run.run()
+    assert run.outcomes == {0: "reported committed", 1: "reported committed"}
+
+
 def test_what_a_service_shows_of_a_killed_kafka_may_be_lost() -> None:
     """It is taken back, durably, before a transaction writes there: else a part would be seen."""
     run = chosen("beside Kafka")

@@ -74,6 +74,10 @@ class HolderSteps:
 
     def _sync(self, state: State, holder: Holder) -> Iterator[Step[State]]:
         yield Step(_name(holder), "sync directory", state.synced().at(holder.then, then=""))
+        if holder.then == "begin":
+            for number, attempt in enumerate(self._attempts):
+                if attempt.is_request and manifests(state, "ready", number):
+                    yield self._take(state, holder, number)
 
     def _then(self, state: State, then: str, rule: Rule | None = None) -> State:
         """Return the state with a sync of the directory next, unless that rule is broken."""
@@ -199,12 +203,23 @@ class HolderSteps:
     # Requests
 
     def _take(self, state: State, holder: Holder, number: int) -> Step[State]:
-        """Claim a request, durably; one past its deadline is only answered."""
+        """Claim a request; what is claimed in a pass is made durable together, then carried out.
+
+        One past its deadline is only answered.
+        """
         ready, claimed = f"ready.{number}", f"claimed.{number}"
-        after = state.changed((ready, None), (claimed, True)).at("", attempt=number)
-        then = "deny" if number in state.late else "do"
-        after = self._then(after, then, Rule.CLAIM_SYNCED)
+        hand = (*holder.hand, (number, "deny" if number in state.late else "do"))
+        after = state.changed((ready, None), (claimed, True)).at("", hand=tuple(sorted(hand)))
+        after = self._then(after, "begin", Rule.CLAIM_SYNCED)
         return Step(_name(holder), f"rename {ready} to {claimed}", after)
+
+    @staticmethod
+    def _begin(state: State, holder: Holder) -> Iterator[Step[State]]:
+        """Begin with one of the requests that are claimed, in any order."""
+        for one in holder.hand:
+            number, what = one
+            hand = tuple(other for other in holder.hand if other != one)
+            yield Step(_name(holder), f"begin {number}", state.at(what, attempt=number, hand=hand))
 
     def _do(self, state: State, holder: Holder) -> Iterator[Step[State]]:
         number = _number(holder)
@@ -228,7 +243,7 @@ class HolderSteps:
     @staticmethod
     def _answered(state: State, holder: Holder) -> Iterator[Step[State]]:
         claimed = f"claimed.{_number(holder)}"
-        after = state.changed((claimed, None)).at("idle", attempt=None)
+        after = state.changed((claimed, None)).at("begin" if holder.hand else "idle", attempt=None)
         yield Step(_name(holder), f"delete {claimed}", after)
 
     # The commit

@@ -152,6 +152,7 @@ class Holder(NamedTuple):
 
     ``owner``: an attempt's number, SERVICE or KAFKA. ``at`` is what it does next; after a sync of
     the directory, ``then``. ``journal`` is the one that it applies, ``attempt`` what it commits.
+    ``hand``: the requests that it has claimed, each with what it does about it.
     """
 
     owner: int
@@ -159,6 +160,7 @@ class Holder(NamedTuple):
     then: str = ""
     attempt: int | None = None
     journal: Journal | None = None
+    hand: tuple[tuple[int, str], ...] = ()
 
 
 class State(NamedTuple):
