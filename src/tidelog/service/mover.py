@@ -36,9 +36,11 @@ from tidelog.manager.manager_part import ManagerPart
 from tidelog.records.isolation import Isolation
 from tidelog.segment.filenames import log_directory_name, log_future_directory_name
 from tidelog.service.move_pace import CopyThrottle, MoveRates
+from tidelog.staging.finished import add_finished, finished_for, read_finished
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from uuid import UUID
 
     from tidelog.log.log import Log
     from tidelog.manager.directories.log_dir import LogDir
@@ -537,6 +539,7 @@ class PartitionMover(ManagerPart):
                 self._machine.fs,
                 *(claim_file(one.path, topic_id, key.partition) for one in (source, target)),
             )
+        self._carry_transactions(key, topic_id, source, target)
         if current.archived is not None:
             copy.note_archived(current.archived._replace(equal_end=0))
         try:
@@ -555,6 +558,16 @@ class PartitionMover(ManagerPart):
             current.close_handlers()
             if is_passing(error):
                 self._put_away_later(key, source, 0)
+
+    def _carry_transactions(
+        self, key: TopicPartition, topic_id: UUID, source: LogDir, target: LogDir
+    ) -> None:
+        """Let the target know what was committed to the topic: a repeat would be written again."""
+        fs = self._machine.fs
+        with self._log_dirs.failing(source.path, f"reading the transactions of {key.topic}"):
+            found = finished_for(read_finished(fs, source.path), key.topic, topic_id)
+        with self._log_dirs.failing(target.path, f"adding the transactions of {key.topic}"):
+            add_finished(fs, target.path, found)
 
     def _put_away_later(self, key: TopicPartition, source: LogDir, attempts: int) -> None:
         """Rename the directory that a log has left once that works, or at the next start."""

@@ -25,7 +25,7 @@ from tidelog.staging.staged_file import transaction_hash
 from tidelog.staging.stream_batch import StreamBatch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from uuid import UUID
 
     from tidelog.env.files import FileSystem
@@ -240,6 +240,57 @@ def write_finished(
     _keep(path, table)
 
 
+def finished_for(
+    known: Mapping[str, CommittedTransaction], topic: str, topic_id: UUID
+) -> list[CommittedTransaction]:
+    """Return the transactions that a topic may see again; it has the id where that is known."""
+    return [
+        one
+        for one in known.values()
+        if topic in one.records and one.topic_ids.get(topic, topic_id) == topic_id
+    ]
+
+
+def add_finished(fs: FileSystem, data_dir: str, added: Iterable[CommittedTransaction]) -> None:
+    """Add what another directory has committed, durably: its topics come here, and so do repeats.
+
+    Of an id that both know, the topics are added; of a stream, the later batch counts. Those that
+    nobody repeats are left out. Raises KafkaStorageError if the table has no room, or as
+    ``read_finished``.
+    """
+    known = read_finished(fs, data_dir)
+    joined = {_identity(one): one for one in known.values()}
+    for one in added:
+        if one.is_named or one.stream is not None:
+            ours = joined.get(_identity(one))
+            joined[_identity(one)] = one if ours is None else _both(ours, one)
+    if [*joined.values()] == [*known.values()]:
+        return
+    path = os.path.join(data_dir, FINISHED_FILE)
+    table = _table(path, [*joined.values()])
+    _check_size(path, len(table.data))
+    replace_file(fs, path, table.data)
+    _keep(path, table)
+
+
+def _identity(one: CommittedTransaction) -> tuple[bool, str]:
+    """Return what a repeat is known by."""
+    return (False, one.txn) if one.stream is None else (True, one.stream.query_id)
+
+
+def _both(ours: CommittedTransaction, other: CommittedTransaction) -> CommittedTransaction:
+    """Return a transaction that two directories know, or the later batch of a stream."""
+    if ours.stream is not None:
+        return max(ours, other, key=_batch_id)
+    return replace(
+        ours,
+        time_ms=max(ours.time_ms, other.time_ms),
+        records={**ours.records, **other.records},
+        is_named=True,
+        topic_ids={**ours.topic_ids, **other.topic_ids},
+    )
+
+
 def forget_finished(
     fs: FileSystem, data_dir: str, known: Mapping[str, CommittedTransaction], txn: str
 ) -> None:
@@ -270,7 +321,10 @@ def check_table(
         present = 0
     if present + len(_table(path, [added]).data) <= MAX_TABLE_BYTES:
         return
-    size = len(_table(path, _kept(known, added, awaited(), retention_ms)).data)
+    _check_size(path, len(_table(path, _kept(known, added, awaited(), retention_ms)).data))
+
+
+def _check_size(path: str, size: int) -> None:
     if size > MAX_TABLE_BYTES:
         raise KafkaStorageError(
             f"{path} would have {size:,} bytes, and {MAX_TABLE_BYTES:,} are allowed: it keeps the"

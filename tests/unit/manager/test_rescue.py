@@ -24,6 +24,7 @@ from tidelog.manager.rescue.rescue import Rescue
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.records.builder import build_batch
 from tidelog.records.isolation import Isolation
+from tidelog.staging.finished import FINISHED_FILE, read_finished
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -435,3 +436,36 @@ def test_segments_begin_again_where_an_int32_is_too_small() -> None:
     assert b"".join(home.fs.read(f"{NEW}/t-0/{base:020d}.log") for base in bases) == log
     assert (done.batches, done.records, done.segments) == (4, 5, 4)
     assert gaps(done) == [(far + 2, end, True)]
+
+
+def test_repeats_of_all_directories_are_known() -> None:
+    """One of a transaction that the second directory committed would be written again."""
+    one = Home(b"a")
+    with one.home.open(paths=(DATA, "/other")) as logs:
+        logs.create_topic("u")
+        for path, topic in ((DATA, "t"), ("/other", "u")):
+            with logs.transaction(f"job of {topic}", path=path) as transaction:
+                transaction.append(topic, b"b")
+
+    assert one.rescue(DATA, "/other").is_whole
+    with one.home.open(paths=(NEW,)) as logs:
+        for topic in ("t", "u"):
+            with logs.transaction(f"job of {topic}") as transaction:
+                transaction.append(topic, b"b")
+            assert transaction.is_repeat
+
+
+def test_transactions_that_cannot_be_read_are_named() -> None:
+    """A repeat of one of them would be written again; the others are known."""
+    one = Home(b"a")
+    with one.home.open() as logs, logs.transaction("job") as transaction:
+        transaction.append("t", b"b")
+    one.fs.make_directory("/other")
+    one.fs.write(f"/other/{FINISHED_FILE}", b"{")
+
+    found = one.rescue("/other", DATA)
+
+    assert [(entry.path, entry.is_loss) for entry in found.entries] == [
+        (f"/other/{FINISHED_FILE}", True)
+    ]
+    assert [*read_finished(one.fs, NEW)] == ["job"]

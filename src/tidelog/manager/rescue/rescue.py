@@ -40,7 +40,7 @@ from tidelog.manager.rescue.rescued_partition import LeftOut, Rescued, RescuedPa
 from tidelog.readonly.missing.salvage import find_cut_files
 from tidelog.readonly.read_files import StorageErrors, reading
 from tidelog.segment.filenames import TopicPartition, log_directory_name
-from tidelog.staging.finished import FINISHED_FILE
+from tidelog.staging.finished import FINISHED_FILE, add_finished, read_finished
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -57,8 +57,6 @@ if TYPE_CHECKING:
 
 BESIDE: Final = ".rescuing"
 """What follows the name of the new directory while it is made."""
-_CARRIED: Final = (PRODUCER_IDS_FILE, FINISHED_FILE)
-"""Small files that say which producer ids and transactions were used, and must not be again."""
 _MOST_ABSENT: Final = 10_000
 """Numbers of partitions in a row that are made though nothing was found of them. A name may hold
 any number: of more, none is made."""
@@ -150,25 +148,38 @@ class Rescue:
         directory_id = random_id(rng)
         meta_path = os.path.join(path, META_PROPERTIES_FILE)
         write_meta_properties(self._fs, meta_path, made.with_directory_id(directory_id))
-        for name in _CARRIED:
-            self._carry(name, path)
+        self._carry_producer_ids(path)
+        self._carry_transactions(path)
         if not self._fs.exists(os.path.join(path, PRODUCER_IDS_FILE)):
             begin_apart(self._fs, path, rng)  # which ids were given out is not known
         return directory_id
 
-    def _carry(self, name: str, target: str) -> None:
-        """Copy a small file of the first directory that has it."""
+    def _carry_producer_ids(self, target: str) -> None:
+        """Copy what says which ids of producers were used, of the first directory that has it."""
         for part in self._source.parts:
-            path = os.path.join(part.path, name)
+            path = os.path.join(part.path, PRODUCER_IDS_FILE)
             if not self._source.fs.exists(path):
                 continue
             try:
                 data = self._source.fs.read(path)
             except (KafkaStorageError, FileNotFoundError) as error:
-                self._entries.append(LeftOut(path, None, 0, 0, None, None, str(error), True))
+                self._leave_out_file(path, error)
                 continue
-            replace_file(self._fs, os.path.join(target, name), data)
+            replace_file(self._fs, os.path.join(target, PRODUCER_IDS_FILE), data)
             return
+
+    def _carry_transactions(self, target: str) -> None:
+        """Let the new directory know what was committed in any of them: it has all topics."""
+        for part in self._source.parts:
+            try:
+                known = read_finished(reading(self._source.fs), part.path)
+            except KafkaStorageError as error:
+                self._leave_out_file(os.path.join(part.path, FINISHED_FILE), error)
+                continue
+            add_finished(self._fs, target, known.values())
+
+    def _leave_out_file(self, path: str, error: Exception) -> None:
+        self._entries.append(LeftOut(path, None, 0, 0, None, None, str(error), True))
 
     def _topic(self, topic: ReadOnlyTopic) -> _NewTopic:
         """Return a topic as it is to be; what is unknown about deletion deletes nothing."""
