@@ -203,9 +203,12 @@ def write_claim(fs: FileSystem, path: str, claim: ClaimFile) -> None:
 
 
 def carry_claim(fs: FileSystem, path: str, to: str) -> None:
-    """Let a log that moves to another directory keep its claim; nothing if it has none."""
+    """Let a log that moves to another directory keep its claim; nothing if it has none.
+
+    A copied log takes along only which archive it begins in: else it would begin on the disk.
+    """
     known = read_claim(fs, path)
-    if known.inode:
+    if known != ClaimFile():
         write_claim(fs, to, known)
 
 

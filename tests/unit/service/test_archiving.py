@@ -52,7 +52,7 @@ def service(home: ManagerHome, **settings: Any) -> LogService:
     return home.open(tidelog_archive_uri=URI, **settings)
 
 
-def append(manager: LogService, count: int, topic: str = "t", number: int = 0) -> None:
+def append(manager: LogManager, count: int, topic: str = "t", number: int = 0) -> None:
     partition = manager.partition(topic, number)
     now_ms = manager.machine.clock.now_ms()
     for _ in range(count):
@@ -197,6 +197,15 @@ def test_no_topic_is_deleted_here_that_no_archive_has(
         assert offsets_read(home) == list(range(20))
 
 
+def put_back(home: ManagerHome, path: str = "/data") -> None:
+    """Replace a log and its claim by copies, as those of a backup."""
+    claims = [f"tidelog.{one}-{number}.archive" for one, number in claims_among(home.files(path))]
+    for name in (*claims, *(f"t-0/{name}" for name in home.files(f"{path}/t-0"))):
+        copy = home.fs.read(f"{path}/{name}")
+        home.fs.delete(f"{path}/{name}")
+        home.fs.write(f"{path}/{name}", copy)
+
+
 def test_a_copy_of_a_directory_reads_the_archive_and_leaves_it_alone(store: Timed) -> None:
     """It is another log to the archive, which it may only read."""
     home = ManagerHome()
@@ -204,15 +213,7 @@ def test_a_copy_of_a_directory_reads_the_archive_and_leaves_it_alone(store: Time
         manager.create_topic("t", config=ARCHIVED)
         append(manager, 20)
         archive_and_delete(home, manager)
-    for name in home.files("/data/t-0"):
-        copy = home.fs.read(f"/data/t-0/{name}")
-        home.fs.delete(f"/data/t-0/{name}")
-        home.fs.write(f"/data/t-0/{name}", copy)
-    for topic_id, number in claims_among(home.files()):
-        path = f"/data/tidelog.{topic_id}-{number}.archive"
-        copy = home.fs.read(path)
-        home.fs.delete(path)
-        home.fs.write(path, copy)
+    put_back(home)
     before = dict(store.objects)
 
     with service(home) as manager:
@@ -220,6 +221,30 @@ def test_a_copy_of_a_directory_reads_the_archive_and_leaves_it_alone(store: Time
         archive_and_delete(home, manager)
         assert store.objects == before
         assert offsets_read(home) == owned(manager) == list(range(40))
+
+
+def test_a_copy_of_a_directory_begins_in_the_archive_where_it_has_moved_to(store: Timed) -> None:
+    """Else its first records would be hidden, and be deleted once it takes the archive over."""
+    home = ManagerHome("/a", "/b")
+    with service(home) as manager:
+        manager.create_topic("t", config=ARCHIVED)
+        append(manager, 20)
+        archive_and_delete(home, manager)
+        (source,) = {*home.paths} & {manager.partition("t", 0).log.data_dir}
+    (target,) = {*home.paths} - {source}
+    put_back(home, source)
+    with service(home) as manager:
+        manager.move_partition("t", 0, target)
+        home.clock.advance(0)
+        assert manager.partition("t", 0).log.data_dir == target
+
+    with service(home) as manager:
+        assert offsets_read(home) == owned(manager) == list(range(20))
+        archive_log(manager, TopicPartition("t", 0), store, ArchiveTerms(takes_over=True))
+        archive(manager)
+        archive(manager)  # the first one only learns of the other claim
+        assert metrics_of(manager, "FailedLogsCount") == 0
+        assert offsets_read(home) == owned(manager) == list(range(20))
 
 
 @pytest.mark.usefixtures("store")
