@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
     from tidelog.env.files import FileStat, FileSystem
+    from tidelog.log.log import Log
 
 _log = logging.getLogger(__name__)
 
@@ -172,8 +173,12 @@ def change_claim(fs: FileSystem, path: str, change: Callable[[ClaimFile], ClaimF
             write_claim(fs, path, claim)
 
 
-def raise_known_start(fs: FileSystem, path: str, offset: int) -> None:
-    """Note durably that a log that continues an archive begins at an offset, or after it."""
+def raise_known_start(fs: FileSystem, log: Log, partition: int) -> None:
+    """Note durably that a log which continues an archive begins no earlier than it does now.
+
+    A line says where a log begins on the disk only: what lies below would be back.
+    """
+    offset = log.log_start_offset
 
     def raised(known: ClaimFile) -> ClaimFile:
         archive = known.archive
@@ -181,7 +186,9 @@ def raise_known_start(fs: FileSystem, path: str, offset: int) -> None:
             return known
         return known._replace(archive=archive._replace(start=offset))
 
-    change_claim(fs, path, raised)
+    if log.topic_id is not None:
+        with log.watch("noting where the log begins in its archive"):
+            change_claim(fs, claim_file(log.data_dir, log.topic_id, partition), raised)
 
 
 def write_claim(fs: FileSystem, path: str, claim: ClaimFile) -> None:

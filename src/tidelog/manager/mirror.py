@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
+from tidelog.archive.claim_file import raise_known_start
 from tidelog.codec.shown_rows import Named, PartitionNumber, TopicName
 from tidelog.datadir.partition_directories import random_id
 from tidelog.env.renamed_files import delete_if_there
@@ -380,6 +381,10 @@ class Mirror:
         elif log.log_start_offset < done.log_start_offset <= log.log_end_offset:
             log.maybe_increment_log_start_offset(done.log_start_offset)
             log.delete_segments_below_start()
+        else:
+            return log
+        # An archive of the mirror's own may have what the source has deleted.
+        raise_known_start(self._manager.machine.fs, log, done.partition)
         return log
 
 

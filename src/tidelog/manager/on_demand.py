@@ -249,11 +249,8 @@ class OnDemand(OfOneProcess, ManagerPart):
             log = partition.log
             shrunk = partial(_shrunk, key, started_at=log.log_start_offset)
             log.delete_records(before, config)
-            if log.archived is not None and log.topic_id is not None:
-                # A line says where the log begins on the disk only; readers beside it look here.
-                path = claim_file(log.data_dir, log.topic_id, key.partition)
-                with log.watch("noting where the log begins in its archive"):
-                    raise_known_start(self._machine.fs, path, log.log_start_offset)
+            if log.archived is not None:  # readers beside it look here
+                raise_known_start(self._machine.fs, log, key.partition)
         try:
             with self._cleaning.exclusive(key):
                 log = partition.log  # not reopened here: who may do that may wait for this to end
