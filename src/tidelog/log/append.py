@@ -69,8 +69,9 @@ class AppendRequest(NamedTuple):
     """How batches are to be appended; ``on_rejected`` is called before an error is raised.
 
     ``flushes_before_roll``: records are durable before a later segment can be, so that a crash
-    leaves no gap. ``high_watermark_rule`` is the owner's: by it the high watermark moves together
-    with the log end. ``may_change``: the bytes may be stamped where they lie, and not in a copy.
+    leaves no gap. ``keeps_segment``: neither size nor age begins the next one.
+    ``high_watermark_rule`` is the owner's: by it the high watermark moves together with the log
+    end. ``may_change``: the bytes may be stamped where they lie, and not in a copy.
     """
 
     leader_epoch: int
@@ -81,6 +82,7 @@ class AppendRequest(NamedTuple):
     high_watermark_rule: HighWatermarkRule | None = None
     flushes_before_roll: bool = False
     may_change: bool = False
+    keeps_segment: bool = False
 
     @property
     def assigns_offsets(self) -> bool:
@@ -378,11 +380,13 @@ def _make_room(state: LogState, batches: _Batches, now_ms: int, request: AppendR
     """Roll if the batches do not fit the active segment."""
     config = state.context.config
     size_bytes, limit_bytes = len(batches.data), config.segment_size_bytes
-    if size_bytes > limit_bytes:
+    stays = request.keeps_segment
+    if size_bytes > limit_bytes and not stays:
         raise RecordListTooLarge("an append", size_bytes, limit_bytes, "segment.bytes")
     incoming = RollParams(size_bytes, batches.last_offset, batches.max_timestamp, now_ms)
     try:
-        is_due = state.local.segments.active.should_roll(incoming, config)
+        active = state.local.segments.active
+        is_due = active.should_roll(incoming, config, only_if_full=stays)
     except CorruptMessage as error:  # it is the log that is damaged, not what is appended
         raise state.context.guard.error(str(error)) from error
     if is_due:

@@ -248,6 +248,7 @@ class Log(ReadableLog):
         *,
         on_rejected: OnRejected = ignore_rejections,
         flushes_before_roll: bool = False,
+        keeps_segment: bool = False,
     ) -> AppendInfo:
         """Append batches as they came from the leader, with their offsets, which may leave gaps.
 
@@ -256,13 +257,15 @@ class Log(ReadableLog):
         OffsetsOutOfOrder if their offsets do not rise, and CorruptMessage.
 
         With ``flushes_before_roll`` records are made durable before the next segment is begun, so
-        that a crash leaves no gap.
+        that a crash leaves no gap. With ``keeps_segment`` the caller says when that begins, by
+        ``roll``: neither size nor age does.
         """
         request = AppendRequest(
             leader_epoch,
             AppendOrigin.REPLICATION,
             on_rejected=on_rejected,
             flushes_before_roll=flushes_before_roll,
+            keeps_segment=keeps_segment,
         )
         return append(self._state, records, request)
 

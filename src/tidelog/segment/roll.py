@@ -57,6 +57,11 @@ def should_roll(state: SegmentState, incoming: RollParams, config: LogConfig) ->
     too_big = state.size_bytes > config.segment_size_bytes - incoming.size_bytes
     max_age_ms = config.max_segment_ms - state.jitter_ms
     too_old = state.size_bytes > 0 and state.waited_ms(incoming) > max_age_ms
+    return too_big or too_old or must_roll(state, incoming)
+
+
+def must_roll(state: SegmentState, incoming: RollParams) -> bool:
+    """Return whether a segment cannot take ``incoming``, whatever the settings are."""
     # An index entry stores the relative offset in an int32.
     fits = 0 <= incoming.last_offset - state.base_offset <= INT32_MAX
-    return too_big or too_old or not state.is_indexable or not fits
+    return not state.is_indexable or not fits

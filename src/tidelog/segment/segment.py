@@ -206,8 +206,13 @@ class LogSegment(SegmentReader):
         next_offset = self.read_next_offset()
         return next_offset > self.base_offset and not self._fits(next_offset - 1)
 
-    def should_roll(self, incoming: RollParams, config: LogConfig | None = None) -> bool:
-        """Return whether to roll before ``incoming``; ``config``: the log's current settings."""
+    def should_roll(
+        self, incoming: RollParams, config: LogConfig | None = None, *, only_if_full: bool = False
+    ) -> bool:
+        """Return whether to roll before ``incoming``; ``config``: the log's current settings.
+
+        ``only_if_full``: whatever these are.
+        """
         files = self._files
         indexable = not files.offset_index.is_full and not files.time_index.is_full
         state = roll.SegmentState(
@@ -218,6 +223,8 @@ class LogSegment(SegmentReader):
             self._load_first_timestamp(),
             indexable,
         )
+        if only_if_full:
+            return roll.must_roll(state, incoming)
         return roll.should_roll(state, incoming, config or self.config)
 
     # Writing

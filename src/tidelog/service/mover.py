@@ -647,6 +647,13 @@ def _align(current: Log, copy: Log) -> None:
         copy.truncate_fully_and_start_at(current.local_log_start_offset)
     copy.update_high_watermark(min(current.high_watermark, copy.log_end_offset))
     copy.maybe_increment_log_start_offset(min(current.local_log_start_offset, copy.high_watermark))
+    first = current.segments.first_base_offset
+    if current.log_start_offset < current.local_log_start_offset == first:
+        # While nothing moved, the disk gave up what the archive has. Of a copy that begins within a
+        # segment a checkpoint notes where: that would hide what the archive has before it.
+        copy.delete_segments_below_start()
+        if copy.local_log_start_offset > copy.segments.first_base_offset:
+            copy.truncate_fully_and_start_at(current.local_log_start_offset)
 
 
 def _take_up(key: TopicPartition, current: Log, copy: Log) -> None:
@@ -724,14 +731,14 @@ def _check_length(current: Log, copy: Log) -> None:
 
 
 def _roll_as(current: Log, copy: Log, offset: int) -> None:
-    """Let the copy of an archived log have the segments of that one up to an offset.
+    """Let the copy have the segments of the log up to an offset.
 
-    The archive has each closed segment as it is, also one of which a crash has left nothing.
+    An archive has each closed segment as it is, also one of which a crash has left nothing. And
+    retention would delete records of other segments at other times.
     """
-    if current.archived is not None:
-        for segment in current.segments:
-            if copy.segments.active.base_offset < segment.base_offset <= offset:
-                copy.roll(segment.base_offset)
+    for segment in current.segments:
+        if copy.segments.active.base_offset < segment.base_offset <= offset:
+            copy.roll(segment.base_offset)
 
 
 def _copy_piece(current: Log, copy: Log) -> int:
@@ -748,14 +755,15 @@ def _copy_piece(current: Log, copy: Log) -> int:
         reason = f"{current.directory} has no records at {start}, below its end"
         raise error or KafkaStorageError(reason)
     data = piece.data[: piece.batches_in_data.next_position]
-    _roll_as(current, copy, piece.batches.first_offset)
+    # Of old batches the first offset is not known; a batch lies in one segment.
+    _roll_as(current, copy, int(piece.batches.last_offset[0]))
     try:
-        copy.append_as_follower(data, _FAR)
+        copy.append_as_follower(data, _FAR, keeps_segment=True)
     except UnexpectedAppendOffset as error:
         # The log starts inside of its first batch, which comes whole.
         if copy.log_end_offset != copy.local_log_start_offset:
             raise
         copy.truncate_fully_and_start_at(error.first_offset)
-        copy.append_as_follower(data, _FAR)
+        copy.append_as_follower(data, _FAR, keeps_segment=True)
         _align(current, copy)
     return len(data)
