@@ -35,6 +35,7 @@ from tidelog.manager.mirror_ranges import (
 )
 from tidelog.manager.producer_ids import begin_apart
 from tidelog.readonly.group_positions import OFFSETS_TOPIC, read_committed_position
+from tidelog.readonly.read_only_log import open_read_only
 from tidelog.records.isolation import Isolation
 from tidelog.records.known_records import known_records
 from tidelog.records.memory import walk
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from uuid import UUID
 
+    from tidelog.env.files import FileSystem
     from tidelog.log.log import Log
     from tidelog.manager.log_manager import LogManager
     from tidelog.manager.mirror_ranges import StageRanges
@@ -362,7 +364,7 @@ class Mirror:
             raise MirrorDiverged(*key, end, f"the source ends at {last}", last)
         if end <= max(log.log_start_offset, target.log_start_offset):
             return
-        ours = _last_batch(target)
+        ours = _last_batch(target, self._manager.machine.fs)
         theirs = _batch_at(log, end - 1)
         if ours is None or theirs is None:
             return
@@ -388,9 +390,12 @@ class Mirror:
         return log
 
 
-def _last_batch(log: Log) -> list[int] | None:
+def _last_batch(log: Log, fs: FileSystem) -> list[int] | None:
     """Return the batch that a log ends with; None if there is none at its last offset."""
     last = log.log_end_offset - 1
+    if last < log.local_log_start_offset:  # only its archive has it
+        with open_read_only(log.directory, fs=fs) as whole:
+            return _batch_at(whole, last)
     with log.read(last, isolation=Isolation.LOG_END) as found:
         batches = walk(found.read()).batches
     held = batches.select(batches.last_offset == last)

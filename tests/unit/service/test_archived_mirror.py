@@ -19,6 +19,7 @@ from tests.unit.service.test_archiving import (
 )
 
 from tidelog.embedded.logs import Logs
+from tidelog.errors import MirrorDiverged
 from tidelog.manager.mirror import Mirror
 from tidelog.readonly.read_only_directory import open_directory_read_only
 
@@ -68,3 +69,32 @@ def test_what_a_mirror_has_deleted_stays_deleted_in_an_archived_source(
             assert metrics_of(manager, "FailedLogsCount") == 0
             assert state_of(store, manager).start == start
             append(manager, 1)
+
+
+def test_an_archived_source_gets_what_follows_what_only_the_archive_has(store: Timed) -> None:
+    """The last batch, by which the two are compared, need not be on the disk."""
+    home = home_at("/data")
+    with service(home) as manager:
+        manager.create_topic("t", config=ARCHIVED)
+        append(manager, 20)
+        manager.partition("t", 0).log.maybe_roll()
+        archive_and_delete(home, manager)
+        assert manager.partition("t", 0).log.local_log_start_offset == 20
+    copy, others = home_at("/copy", home), home_at("/others", home)
+    mirror(home, copy)
+    mirror(home, others)
+    with copy.open_as(Loading.FIRST_USE) as other:
+        append(other, 5)
+    with others.open_as(Loading.FIRST_USE) as other:
+        append(other, 1)  # it is open then
+        other.truncation.truncate_to({("t", 0): 19})
+        append(other, 5)
+
+    with pytest.raises(MirrorDiverged):
+        mirror(others, home)
+    mirror(copy, home)
+
+    with service(home) as manager:
+        assert offsets_read(home) == owned(manager) == list(range(25))
+        archive(manager)
+        assert (state_of(store, manager).start, metrics_of(manager, "FailedLogsCount")) == (0, 0)
