@@ -324,6 +324,27 @@ def test_the_first_batch_is_whole_however_large_it_is() -> None:
     with_broker(test)
 
 
+def test_after_the_first_batch_none_begins_that_does_not_fit() -> None:
+    """The other partitions wait: a Java consumer fails where it finds only part of a batch."""
+
+    async def test(home: BrokerHome) -> None:
+        home.logs.create_topic("wide", 3)
+        for number in range(3):
+            await home.produce("wide", b"x" * 5000, partition=number)
+        size = len(build_batch([(1, None, b"x" * 5000, ())]))
+        for limit, sizes in ((100, [size, 0, 0]), (size + 100, [size] * 3), (size, [size] * 3)):
+            given = [
+                {"partition": number, "fetchOffset": 0, "partitionMaxBytes": limit}
+                for number in range(3)
+            ]
+            topics = [{"topic": "wide", "partitions": given}]
+            answer = await home.ask("Fetch", 12, maxWaitMs=0, topics=topics)
+            found = answer["responses"][0]["partitions"]
+            assert [len(one["records"]) for one in found] == sizes
+
+    with_broker(test)
+
+
 def test_a_fetch_inside_a_batch_returns_the_batch() -> None:
     """The client leaves out the records before the offset."""
 

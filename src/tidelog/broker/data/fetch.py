@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -243,6 +244,10 @@ class _Found:
                 isolation=isolation,
                 min_one_batch=not self._size,
             )
+            if data.is_first_batch_cut:
+                # Part of a batch: a consumer that finds no whole one fails. Source: KIP-74.
+                data.close()
+                data = replace(data, slice=None)
             self._fetched.append(data)
         size = len(archived or b"") if data is None else data.size_bytes
         self._size += size
