@@ -155,6 +155,21 @@ def test_an_acknowledgement_promises_what_the_policy_says(
     run(look())
 
 
+@pytest.mark.parametrize("length", [3, 17, 60, 68])
+def test_a_batch_that_is_cut_short_is_not_acknowledged(length: int) -> None:
+    """Nothing of it is in the log. Source: Kafka ProduceRequest.validateRecords."""
+
+    async def test(home: BrokerHome) -> None:
+        records = build_batch([(1, None, b"a", ())])[:length]
+        data = [{"name": "t", "partitionData": [{"index": 0, "records": records}]}]
+        answer = await home.ask("Produce", 9, acks=-1, timeoutMs=1000, topicData=data)
+        found = answer["responses"][0]["partitionResponses"][0]
+        assert code(found) is ErrorCode.INVALID_RECORD
+        assert home.logs.partition("t", 0).log.log_end_offset == 0
+
+    with_broker(test)
+
+
 def test_a_producer_that_expects_no_answer_gets_none() -> None:
     """And is disconnected when something fails: it has no other way to learn of it."""
 
@@ -431,6 +446,19 @@ def test_offsets_are_found_by_time_and_by_name() -> None:
             answer = await home.ask("ListOffsets", 7, replicaId=-1, topics=topics)
             found.append(answer["topics"][0]["partitions"][0]["offset"])
         assert found == [0, 3, 1, 2, -1, 2]
+
+    with_broker(test)
+
+
+def test_an_end_of_a_log_that_is_not_known_here_is_no_time() -> None:
+    """A client of a later release would begin at an offset that it has not asked for."""
+
+    async def test(home: BrokerHome) -> None:
+        await home.produce("t", b"a")
+        topics = [{"name": "t", "partitions": [{"partitionIndex": 0, "timestamp": -7}]}]
+        answer = await home.ask("ListOffsets", 7, replicaId=-1, topics=topics)
+        found = answer["topics"][0]["partitions"][0]
+        assert (code(found), found["offset"]) == (ErrorCode.UNSUPPORTED_VERSION, -1)
 
     with_broker(test)
 

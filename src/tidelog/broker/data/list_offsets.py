@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.broker.client_request import MANY, at_once_or_not
+from tidelog.broker.client_request import MANY, Refusal, at_once_or_not
 from tidelog.broker.data.fetch import ISOLATIONS, check_epoch
 from tidelog.broker.partitions import partition_at_once
 from tidelog.error_codes import ErrorCode
@@ -81,6 +81,8 @@ class OffsetQueries:
         if target == OffsetTarget.LATEST_TIERED:
             last = log.archived_end - 1 if log.archived is not None else _UNKNOWN
             return TimestampedOffset(_UNKNOWN, last, None)
+        if target < min(OffsetTarget):
+            raise Refusal(ErrorCode.UNSUPPORTED_VERSION, f"{target} is no time, nor an end")
         if target < 0:
             found = log.fetch_offset_by_timestamp(target)
         else:

@@ -138,6 +138,8 @@ class Produce:
             guard = self._verification.guard(partition, records)
             # The buffer of the request, which nobody reads again.
             info = partition.append_locked(records, verification_guard=guard, may_change=True)
+            if info.is_empty:
+                raise InvalidRecord("the batch is cut short: nothing was appended")
         except KafkaError as error:
             answer = _failed(number, error)
             self._maybe_tell(partition.topic, answer["recordErrors"])
