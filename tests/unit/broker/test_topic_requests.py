@@ -173,6 +173,21 @@ def test_metadata_creates_what_is_asked_for_only_where_that_is_wanted() -> None:
     with_broker(unwanted, auto_create_topics_enable="false")
 
 
+@pytest.mark.parametrize("name", ["a b", "", "..", "a" * 250])
+def test_of_a_name_that_no_topic_can_have_clients_hear_at_once(name: str) -> None:
+    """For one that is unknown they wait until it is created, or their time is over."""
+
+    async def test(home: BrokerHome) -> None:
+        for given in ({"allowAutoTopicCreation": False}, {"allowAutoTopicCreation": True}):
+            answer = await home.ask("Metadata", 9, topics=[{"name": name}], **given)
+            assert code(answer["topics"][0]) is ErrorCode.INVALID_TOPIC_EXCEPTION
+        asked = {"topics": [{"name": name}], "responsePartitionLimit": 1}
+        answer = await home.ask("DescribeTopicPartitions", 0, **asked)
+        assert code(answer["topics"][0]) is ErrorCode.INVALID_TOPIC_EXCEPTION
+
+    with_broker(test)
+
+
 def test_a_client_may_do_everything() -> None:
     """Answers hold it for clients that ask for it; those with pages of topics always do."""
 

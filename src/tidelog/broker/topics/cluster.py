@@ -17,7 +17,8 @@ from tidelog.codec.uuid_text import ZERO_ID
 from tidelog.datadir.catalogue import INTERNAL_SETTINGS, METADATA_TOPIC
 from tidelog.env.event_loop import in_thread
 from tidelog.error_codes import ErrorCode
-from tidelog.errors import KafkaError, TopicAlreadyExists
+from tidelog.errors import InvalidTopic, KafkaError, TopicAlreadyExists
+from tidelog.segment.filenames import check_topic_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -199,8 +200,7 @@ class Cluster:
     ) -> dict[str, Any]:
         topic = None if name is None else topics.get(name)
         if topic is None:
-            by_name = refused.get(name or "", int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-            code = int(ErrorCode.UNKNOWN_TOPIC_ID) if name is None else by_name
+            code = refused.get(name or "") or int(_code_of_missing(name))
             return {"errorCode": code, "name": name, "topicId": topic_id}
         return {
             "name": name,
@@ -227,6 +227,17 @@ class Cluster:
                 "isrNodes": [],
                 "offlineReplicas": [node_id],
             }
+
+
+def _code_of_missing(name: str | None) -> ErrorCode:
+    """Return why there is no topic of a name: one that cannot be, clients do not wait for."""
+    if name is None:
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    try:
+        check_topic_name(name)
+    except InvalidTopic as error:
+        return error.code
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _page(found: list[dict[str, Any]], name: str, rest: list[dict[str, Any]]) -> dict[str, Any]:
