@@ -244,6 +244,26 @@ def test_a_transaction_of_another_is_refused() -> None:
     with_broker(test)
 
 
+def test_a_producer_whose_id_was_forgotten_gets_another_one() -> None:
+    """It has written nothing for a week; its client aborts, and asks for the next epoch.
+
+    Source: Kafka TransactionCoordinator.prepareInitProducerIdTransit.
+    """
+
+    async def test(home: BrokerHome) -> None:
+        before = await begun(home)
+        home.broker._transactions.transactions.clear()
+        assert await add(home, before) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        known = {"producerId": before[0], "producerEpoch": before[1]}
+        answer = await home.ask(
+            "InitProducerId", 4, transactionalId="x", transactionTimeoutMs=60_000, **known
+        )
+        assert (code(answer), answer["producerEpoch"]) == (ErrorCode.NONE, 0)
+        assert answer["producerId"] > before[0]
+
+    with_broker(test)
+
+
 @pytest.mark.parametrize("timeout_ms", [0, -1, 900_001])
 def test_a_timeout_out_of_range_is_refused(timeout_ms: int) -> None:
     """Above ``transaction.max.timeout.ms``, or none."""

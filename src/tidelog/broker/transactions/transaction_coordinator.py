@@ -217,9 +217,7 @@ class TransactionCoordinator:
             await in_thread(self.create_topic)
         with self._alone(transactional_id):
             known = self.transactions.get(transactional_id)
-            if known is None:
-                if producer_id != NO_PRODUCER_ID:
-                    raise Refusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+            if known is None:  # also of a producer that has it from before the id was forgotten
                 new = Transaction(transactional_id, await self.new_id(), 0, timeout_ms)
             else:
                 is_repeat = _is_repeat(known, producer_id, epoch)
