@@ -113,10 +113,11 @@ class CommittedOffsets:
         if self._groups.has_reader(group):
             raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID, "a reader of the broker's program has it")
 
-    def check_member(self, values: dict[str, Any]) -> None:
+    def check_member(self, values: dict[str, Any], *, in_transaction: bool = False) -> None:
         """Refuse positions of a group that another reader or generation has.
 
-        Source: Kafka ClassicGroup.validateOffsetCommit.
+        ``in_transaction``: they are taken from a member that waits for its assignment, too, whose
+        client could not repeat them. Source: Kafka ClassicGroup.validateOffsetCommit.
         """
         group_id, generation = values["groupId"], values["generationId"]
         group = self._coordinator.groups.get(group_id)
@@ -128,7 +129,7 @@ class CommittedOffsets:
         if generation < 0 and values["memberId"] == NO_MEMBER:
             raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
         member = group.checked_member(values["memberId"], values["groupInstanceId"], generation)
-        if group.state is GroupState.COMPLETING:
+        if group.state is GroupState.COMPLETING and not in_transaction:
             raise Refusal(ErrorCode.REBALANCE_IN_PROGRESS)
         group.alive(member)
 

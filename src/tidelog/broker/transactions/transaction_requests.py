@@ -199,7 +199,7 @@ class TransactionRequests:
         """
         self._offsets.check_no_reader(values["groupId"])
         if values["generationId"] != _ANY_GENERATION or values["memberId"]:
-            self._offsets.check_member(values)
+            self._offsets.check_member(values, in_transaction=True)
 
     # What tools ask
 

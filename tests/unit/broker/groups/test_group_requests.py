@@ -66,7 +66,9 @@ async def member_of(home: BrokerHome) -> tuple[str, int]:
     return second["memberId"], second["generationId"]
 
 
-async def commit_within(home: BrokerHome, producer: tuple[int, int], offset: int) -> None:
+async def commit_within(
+    home: BrokerHome, producer: tuple[int, int], offset: int, **member: Any
+) -> None:
     """Commit a position of the group within the transaction of a producer."""
     producer_id, epoch = producer
     ids: dict[str, Any] = {
@@ -78,7 +80,7 @@ async def commit_within(home: BrokerHome, producer: tuple[int, int], offset: int
     assert code(added) is ErrorCode.NONE
     place = {"partitionIndex": 0, "committedOffset": offset, "committedMetadata": None}
     topics = [{"name": "t", "partitions": [place]}]
-    answer = await home.ask("TxnOffsetCommit", 3, groupId="g", topics=topics, **ids)
+    answer = await home.ask("TxnOffsetCommit", 3, groupId="g", topics=topics, **ids, **member)
     assert code(answer["topics"][0]["partitions"][0]) is ErrorCode.NONE
 
 
@@ -297,6 +299,26 @@ def test_positions_of_a_transaction_count_when_it_is_committed() -> None:
             assert await position(home) is ErrorCode.UNSTABLE_OFFSET_COMMIT
             assert await end(home, producer, commit=is_commit) is ErrorCode.NONE
             assert await position(home) == wanted
+
+    with_broker(test)
+
+
+def test_positions_of_a_transaction_are_taken_while_the_leader_assigns() -> None:
+    """A plain commit is repeated after the rebalance; a producer would give its work up.
+
+    Source: Kafka ClassicGroup.validateOffsetCommit.
+    """
+
+    async def test(home: BrokerHome) -> None:
+        member_id = (await joined(home))["memberId"]
+        generation = (await joined(home, member_id))["generationId"]
+        plain = await commit(home, 1, member_id, generation)
+        assert plain is ErrorCode.REBALANCE_IN_PROGRESS
+        producer = await begun(home)
+        member = {"memberId": member_id, "generationId": generation}
+        await commit_within(home, producer, 9, **member)
+        assert await end(home, producer) is ErrorCode.NONE
+        assert await position(home) == 9
 
     with_broker(test)
 
