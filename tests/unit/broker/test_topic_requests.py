@@ -178,11 +178,13 @@ def test_of_a_name_that_no_topic_can_have_clients_hear_at_once(name: str) -> Non
     """For one that is unknown they wait until it is created, or their time is over."""
 
     async def test(home: BrokerHome) -> None:
-        for given in ({"allowAutoTopicCreation": False}, {"allowAutoTopicCreation": True}):
-            answer = await home.ask("Metadata", 9, topics=[{"name": name}], **given)
+        topics = [{"name": name}]
+        for allowed in (False, True):
+            answer = await home.ask("Metadata", 9, topics=topics, allowAutoTopicCreation=allowed)
             assert code(answer["topics"][0]) is ErrorCode.INVALID_TOPIC_EXCEPTION
-        asked = {"topics": [{"name": name}], "responsePartitionLimit": 1}
-        answer = await home.ask("DescribeTopicPartitions", 0, **asked)
+        answer = await home.ask(
+            "DescribeTopicPartitions", 0, topics=topics, responsePartitionLimit=1
+        )
         assert code(answer["topics"][0]) is ErrorCode.INVALID_TOPIC_EXCEPTION
 
     with_broker(test)

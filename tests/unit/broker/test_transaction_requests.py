@@ -254,9 +254,13 @@ def test_a_producer_whose_id_was_forgotten_gets_another_one() -> None:
         before = await begun(home)
         home.broker._transactions.transactions.clear()
         assert await add(home, before) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
-        known = {"producerId": before[0], "producerEpoch": before[1]}
         answer = await home.ask(
-            "InitProducerId", 4, transactionalId="x", transactionTimeoutMs=60_000, **known
+            "InitProducerId",
+            4,
+            transactionalId="x",
+            transactionTimeoutMs=60_000,
+            producerId=before[0],
+            producerEpoch=before[1],
         )
         assert (code(answer), answer["producerEpoch"]) == (ErrorCode.NONE, 0)
         assert answer["producerId"] > before[0]

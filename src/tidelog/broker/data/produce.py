@@ -138,14 +138,14 @@ class Produce:
             guard = self._verification.guard(partition, records)
             # The buffer of the request, which nobody reads again.
             info = partition.append_locked(records, verification_guard=guard, may_change=True)
-            if info.is_empty:
-                raise InvalidRecord("the batch is cut short: nothing was appended")
         except KafkaError as error:
             answer = _failed(number, error)
             self._maybe_tell(partition.topic, answer["recordErrors"])
             return answer
         except Exception:  # noqa: BLE001 - as above
             return _failed_unexpectedly(partition.topic, number)
+        if info.is_empty:
+            return _failed(number, InvalidRecord("the batch is cut short: nothing was appended"))
         answer = {
             "index": number,
             "baseOffset": info.first_offset,
