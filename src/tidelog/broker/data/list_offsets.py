@@ -82,7 +82,7 @@ class OffsetQueries:
             last = log.archived_end - 1 if log.archived is not None else _UNKNOWN
             return TimestampedOffset(_UNKNOWN, last, None)
         if target < min(OffsetTarget):
-            raise Refusal(ErrorCode.UNSUPPORTED_VERSION, f"{target} is no time, nor an end")
+            raise Refusal(ErrorCode.UNSUPPORTED_VERSION, f"{target} names no end of a log")
         if target < 0:
             found = log.fetch_offset_by_timestamp(target)
         else:
