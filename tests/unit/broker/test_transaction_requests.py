@@ -538,6 +538,28 @@ def test_a_transaction_that_gets_a_partition_as_its_time_is_over_is_aborted_late
     with_clock(test)
 
 
+def test_a_transaction_whose_beginning_may_not_be_durable_ends_in_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its client may be gone; one that asks again is not told that its partition is kept."""
+
+    async def test(home: BrokerHome) -> None:
+        producer = await begun(home)
+
+        async def fail(*_: object) -> None:
+            raise KafkaStorageError("the disk failed")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(home.broker._flushes, "wait", fail)
+            for _ in range(2):
+                assert await add(home, producer) is ErrorCode.NOT_COORDINATOR
+        assert await described(home) == "Ongoing"
+        home.clock.advance(60_000)
+        assert await ended(home) == "CompleteAbort"
+
+    with_clock(test)
+
+
 def test_an_abort_that_fails_is_not_tried_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A full disk would keep the event loop busy with nothing else."""
 

@@ -282,6 +282,8 @@ class TransactionCoordinator:
                 raise Refusal(ErrorCode.CONCURRENT_TRANSACTIONS)
             added = set(partitions)
             if known.state is State.ONGOING and added <= known.partitions:
+                # The request that has added them may have failed to make that durable.
+                await self._flushes.wait_if_wanted(self._home(transactional_id))
                 return
             is_new = known.state is not State.ONGOING
             now_ms = self._manager.machine.clock.now_ms()
@@ -293,10 +295,11 @@ class TransactionCoordinator:
                 previous_id=NO_PRODUCER_ID,
                 previous_epoch=NO_EPOCH,
             )
-            # A partition whose record is lost would never get a marker.
-            await self._write_durably(changed)
-            if is_new:
+            home = await self._write(changed)
+            if is_new:  # also if the flush fails: else nothing would end it if its client is gone
                 self._watch(changed)
+            # A partition whose record is lost would never get a marker.
+            await self._flushes.wait_if_wanted(home)
 
     def _checked(self, transactional_id: str, producer: tuple[int, int]) -> Transaction:
         """Return the id of a request; refuse another producer's, or a fenced one's."""
