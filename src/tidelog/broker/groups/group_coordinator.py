@@ -131,11 +131,12 @@ class GroupCoordinator:
 
     def _write(self, group: ClassicGroup) -> asyncio.Task[AppendInfo] | None:
         now_ms = self._manager.machine.clock.now_ms()
-        home, records = home_of_group(self._manager, group.group_id), [group_record(group, now_ms)]
+        records = [group_record(group, now_ms)]
         is_empty = group.state is GroupState.EMPTY
         # Not flushed: members of a group that is lost join again, under ids that nobody has had,
         # so that no member of before passes for one of theirs. Positions are flushed by themselves.
         try:
+            home = home_of_group(self._manager, group.group_id)
             found = self._appends.call(home, partial(home.append_records, records))
         except KafkaError:
             self._left(group, now_ms, is_empty=is_empty)

@@ -19,9 +19,10 @@ from tests.machinery.broker_home import (
     with_broker,
 )
 
+from tidelog.broker.groups import group_coordinator
 from tidelog.broker.groups.joined_readers import enter_reader, write_metadata
 from tidelog.error_codes import ErrorCode
-from tidelog.errors import NonEmptyGroup
+from tidelog.errors import KafkaStorageError, NonEmptyGroup
 from tidelog.mailbox.answer import Answer
 from tidelog.records.control import build_marker
 from tidelog.records.validation.append_origin import AppendOrigin
@@ -121,6 +122,26 @@ def test_a_reader_of_the_program_and_clients_exclude_each_other() -> None:
         await member_of(home)
         with pytest.raises(tidelog_error(), match="clients of this broker"):
             home.logs.reader("t", group="g")
+
+    with_broker(test)
+
+
+def test_members_that_leave_while_the_partition_is_offline_leave_the_group_to_readers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nobody else would, once the partition is back."""
+
+    async def test(home: BrokerHome) -> None:
+        member_id, _ = await member_of(home)
+
+        def fail(*_: object) -> None:
+            raise KafkaStorageError("the directory is offline")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(group_coordinator, "home_of_group", fail)
+            await home.ask("LeaveGroup", 3, groupId="g", members=[{"memberId": member_id}])
+        with home.logs.reader("t", group="g"):
+            assert home.broker.sizes()["NumGroups"] == 1
 
     with_broker(test)
 
