@@ -541,7 +541,7 @@ def test_a_transaction_that_gets_a_partition_as_its_time_is_over_is_aborted_late
 def test_a_transaction_whose_beginning_may_not_be_durable_ends_in_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its client may be gone; one that asks again is not told that its partition is kept."""
+    """Its client may be gone; one that asks again gets an error, too."""
 
     async def test(home: BrokerHome) -> None:
         producer = await begun(home)
