@@ -182,7 +182,7 @@ class ProducerIds:
         """
         manager, names = self._manager, (f"{METADATA_TOPIC}-0", BOOTSTRAP_FILE)
         paths = (os.path.join(path, name) for path in manager.live_dirs for name in names)
-        is_theirs = any(map(manager.machine.fs.exists, paths)) or any(
+        is_theirs = any(_exists(manager.machine.fs, path) for path in paths) or any(
             topic.is_adopted for topic in manager.topics().values()
         )
         return frozenset({_KAFKAS} if is_theirs else ())
@@ -281,6 +281,13 @@ def _read(fs: FileSystem, data_dir: str) -> _Reserved | None:
         return None
     except OSError as error:
         raise KafkaStorageError(f"{data_dir}/{FILE_NAME} cannot be read: {error}") from error
+
+
+def _exists(fs: FileSystem, path: str) -> bool:
+    try:
+        return fs.exists(path)
+    except OSError as error:
+        raise KafkaStorageError(f"{path} cannot be looked for: {error}") from error
 
 
 def _write(fs: FileSystem, data_dir: str, one: _Reserved) -> None:
