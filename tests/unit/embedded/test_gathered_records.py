@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import UserDict
 from datetime import UTC, datetime
+from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -77,6 +78,14 @@ FORMS: dict[str, list[Any]] = {
 }
 
 
+@cache
+def appended_one_by_one(form: str, partitions: int) -> dict[str, list[tuple[Any, ...]]]:
+    """Return what is read of a topic to which each record was appended by itself."""
+    home = home_with_topic(partitions)
+    write(home, *map(NewRecord.of, FORMS[form]))
+    return all_records(home)
+
+
 @pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
 @pytest.mark.parametrize("form", FORMS)
@@ -84,10 +93,9 @@ def test_records_appended_at_once_are_those_appended_one_by_one(form: str, codec
     """In one partition in their order; in several where their keys say, each once."""
     records = FORMS[form]
     for partitions in (1, 3):
-        one, other = home_with_topic(partitions), home_with_topic(partitions)
-        write(one, *(NewRecord.of(record) for record in records), codec=codec)
-        count = write_all(other, records, codec)
-        singly, at_once = all_records(one), all_records(other)
+        home = home_with_topic(partitions)
+        count = write_all(home, records, codec)
+        singly, at_once = appended_one_by_one(form, partitions), all_records(home)
 
         assert count == len(records)
         if partitions == 1:
