@@ -67,7 +67,7 @@ class Abstraction:
         unsynced = {
             f"staged.{self.staged[name][0]}"
             for name, node in home.entries.items()
-            if name in self.staged and isinstance(node, FileNode) and node._durable != node.content
+            if name in self.staged and isinstance(node, FileNode) and not node.is_synced
         }
         logs = tuple(self._log(partition) for partition in self._scenario.partitions)
         catalogue = home.entries.get(CATALOGUE_FILE)

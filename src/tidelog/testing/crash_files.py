@@ -474,7 +474,7 @@ class CrashFile:
     def pread(self, size: int, position: int) -> bytes:
         """Return ``size`` bytes at byte ``position``; fewer only at the end of the file."""
         with self._use("pread"):
-            return bytes(self._node.content[position : position + size])
+            return self._node.content.read(position, position + size)
 
     def pread_into(self, buffer: Buffer, position: int) -> int:
         """Fill ``buffer`` from byte ``position``; return the bytes read."""

@@ -24,26 +24,58 @@ Kept = Literal["none", "all", "prefix", "any"]
 _STYLES: Final[tuple[Kept, ...]] = ("none", "all", "prefix", "any")
 
 
+class FileBytes:
+    """The bytes of a file. Zeros at its end, as a preallocated index has, take no memory."""
+
+    __slots__ = ("_held", "_size")
+
+    def __init__(self) -> None:
+        self._held = bytearray()
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __bytes__(self) -> bytes:
+        return self.read(0, self._size)
+
+    def read(self, start: int, end: int) -> bytes:
+        """Return the bytes of a range, as far as the file has them."""
+        held = bytes(self._held[start:end])
+        return held + bytes(max(min(end, self._size) - start - len(held), 0))
+
+    def write(self, data: bytes, position: int) -> None:
+        """Replace bytes from ``position`` on, or add some; zeros fill a gap before them."""
+        if data:
+            self._held.extend(bytes(max(position - len(self._held), 0)))
+            self._held[position : position + len(data)] = data
+        self._size = max(self._size, position + len(data))
+
+    def resize(self, size: int) -> None:
+        """Truncate, or extend with zeros."""
+        del self._held[size:]
+        self._size = size
+
+    def copied(self) -> FileBytes:
+        """Return a copy."""
+        copy = FileBytes()
+        copy._held, copy._size = self._held[:], self._size
+        return copy
+
+
 class _Write(NamedTuple):
     position: int
     data: bytes
 
-    def apply(self, content: bytearray) -> None:
-        _extend(content, self.position)
-        content[self.position : self.position + len(self.data)] = self.data
+    def apply(self, content: FileBytes) -> None:
+        content.write(self.data, self.position)
 
 
 class _Truncation(NamedTuple):
     size: int
 
-    def apply(self, content: bytearray) -> None:
-        del content[self.size :]
-        _extend(content, self.size)
-
-
-def _extend(content: bytearray, size: int) -> None:
-    if len(content) < size:
-        content.extend(bytes(size - len(content)))
+    def apply(self, content: FileBytes) -> None:
+        content.resize(self.size)
 
 
 _inodes: Final = count(1)
@@ -54,10 +86,15 @@ class FileNode:
 
     def __init__(self, now_ms: int) -> None:
         self.inode = next(_inodes)
-        self.content = bytearray()
+        self.content = FileBytes()
         self.mtime_ms = now_ms
-        self._durable = bytearray()
+        self._durable = FileBytes()
         self._pending: list[_Write | _Truncation] = []
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether a power cut leaves the bytes that programs see."""
+        return bytes(self._durable) == bytes(self.content)
 
     def write(self, data: Buffer, position: int) -> None:
         """Write ``data`` at ``position``; zeros fill a gap before it."""
@@ -82,7 +119,7 @@ class FileNode:
         for change in _survivors(self._pending, rng, kept):
             change.apply(self._durable)
         self._pending.clear()
-        self.content = bytearray(self._durable)
+        self.content = self._durable.copied()
 
     def _change(self, change: _Write | _Truncation) -> None:
         change.apply(self.content)

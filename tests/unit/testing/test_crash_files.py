@@ -549,3 +549,21 @@ def test_a_copy_has_a_disk_of_its_own() -> None:
 
     assert seen == (b"synced", b"not synced", False)
     assert (copy.read("/f"), copy.exists("/g"), fs.exists("/g")) == (b"synced", False, True)
+
+
+def test_zeros_at_the_end_of_a_file_take_no_memory() -> None:
+    """As those of a preallocated index, of which a thousand partitions have two each."""
+    fs, size = CrashFileSystem(), 1 << 50
+    with closing(fs.open("/f", "w")) as file:
+        file.pwrite(b"ab", 0)
+        file.truncate(size)
+        file.sync()
+    fs.sync_directory("/")
+    fs.power_cut()
+
+    with closing(fs.open("/f")) as file:
+        assert (file.size(), file.pread(4, 0), file.pread(4, size - 2)) == (
+            size,
+            b"ab\0\0",
+            b"\0\0",
+        )
