@@ -14,6 +14,7 @@ import pytest
 from tests.golden.conftest import DATA
 from tests.golden.own.conftest import DATA as OWN
 from tests.machinery.console_visitor import Visitor
+from tests.machinery.samples import sampled
 
 from tidelog.cli.main import main
 from tidelog.console.page_links import partition_link
@@ -63,7 +64,7 @@ def text_of(page: ReadPage) -> str:
     return "".join(page.texts)
 
 
-@pytest.mark.parametrize("directory", directories(), ids=name_of)
+@pytest.mark.parametrize("directory", sampled(directories(), 30), ids=name_of)
 def test_pages_show_the_numbers_of_the_commands(
     directory: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

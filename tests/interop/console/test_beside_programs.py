@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.interop.console.beside import Looks
 from tests.interop.console.conftest import COMMAND, console_on
+from tests.machinery.samples import sampled
 from tests.machinery.scale import scaled
 
 import tidelog
@@ -24,7 +25,6 @@ pytestmark = [
     pytest.mark.timeout(600),
 ]
 
-ROUNDS = scaled(2)
 WRITER = """
 import sys, tidelog
 quick = {"log.initial.task.delay.ms": 50, "log.retention.check.interval.ms": 100,
@@ -70,7 +70,8 @@ def writer(data: Path, name: str) -> Iterator[subprocess.Popen[str]]:
         process.stdout.close()
 
 
-def test_every_page_answers_beside_programs_that_are_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("rounds", [1, pytest.param(scaled(2), marks=pytest.mark.slow)])
+def test_every_page_answers_beside_programs_that_are_killed(tmp_path: Path, rounds: int) -> None:
     """While records come, are retained, compacted and deleted, and between kill and start.
 
     The console opens nothing to write and locks nothing, and in the end its numbers are those of
@@ -80,7 +81,7 @@ def test_every_page_answers_beside_programs_that_are_killed(tmp_path: Path) -> N
     tidelog.open(data).close()
     with console_on("-d", data) as console:
         looks = Looks(console, data)
-        for number in range(ROUNDS):
+        for number in range(rounds):
             with writer(data, str(number)):
                 looks.everywhere("gone-0")
                 looks.everywhere("gone-1")
@@ -90,7 +91,7 @@ def test_every_page_answers_beside_programs_that_are_killed(tmp_path: Path) -> N
         assert looks.compare_at_rest() >= 4
 
     assert looks.faults == []
-    assert looks.count > ROUNDS * 25  # by their names alone: lists may be some seconds old
+    assert looks.count > rounds * 25  # by their names alone: lists may be some seconds old
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +107,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return data
 
 
-@pytest.mark.parametrize("words", [("compact", "keyed"), ("retain",), ("recover",)])
+@pytest.mark.parametrize("words", sampled([("compact", "keyed"), ("retain",), ("recover",)], 1))
 def test_every_page_answers_beside_a_command(
     killed: Path, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
