@@ -23,7 +23,11 @@ ENVIRONMENT: Final = {
 """Variables for the commands of a page, where it speaks of files that it does not make."""
 
 SLOW: Final = tuple(
-    f"docs/{name}.md" for name in ("broken-broker", "deployment", "embedded", "mirror", "pipeline")
+    f"docs/{name}.md"
+    for name in (
+        *("analyst", "archive", "broken-broker", "deployment", "embedded", "mirror"),
+        *("operations", "pipeline", "recipes", "spark"),
+    )
 )
 """Pages whose commands and logs take some seconds."""
 
