@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from duckdb import DuckDBPyConnection
     from tests.golden.conftest import Partition
 
     from tidelog.arrow import TopicDataset
@@ -27,13 +29,19 @@ if TYPE_CHECKING:
     Query = Callable[[TopicDataset, list[str], int, int], pa.Table]
 
 
-def by_duckdb(topic: TopicDataset, names: list[str], start: int, end: int) -> pa.Table:
-    """Select columns of a range of offsets; DuckDB finds ``topic`` by its name."""
+@cache
+def database() -> DuckDBPyConnection:
+    """Return a database of DuckDB, which takes long to start."""
     import duckdb
 
+    return duckdb.connect()
+
+
+def by_duckdb(topic: TopicDataset, names: list[str], start: int, end: int) -> pa.Table:
+    """Select columns of a range of offsets; DuckDB finds ``topic`` by its name."""
     columns = ", ".join(f'"{name}"' for name in names)
     where = f'"offset" >= {start} AND "offset" < {end}'
-    with duckdb.connect() as connection:
+    with database().cursor() as connection:
         connection.execute("SET timezone = 'UTC'")
         connection.register("topic", topic)
         found: pa.Table = connection.sql(
