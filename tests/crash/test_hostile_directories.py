@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = "tests.crash.hostile_directories"
-FEW = scaled(24)
+FEW = scaled(12)
 SLOW_RUNS = 20
 CASES_PER_RUN = scaled(100)
 

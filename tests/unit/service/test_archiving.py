@@ -714,7 +714,9 @@ def test_an_archived_log_whose_directory_is_lost_does_not_begin_again(
     assert not home.fs.exists("/data/t-0")
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EMFILE])
+@pytest.mark.parametrize(
+    "number", [errno.ENOSPC, pytest.param(errno.EMFILE, marks=pytest.mark.slow)]
+)
 def test_an_error_of_the_disk_ends_a_pass_and_nothing_else(
     store: Timed, number: int, enumerated: Enumerated
 ) -> None:
