@@ -32,7 +32,7 @@ $(PYTHON) -m venv $(1) && $(1)/bin/python -m pip install -q --disable-pip-versio
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all test-pythons test-sparks lint format bench soak client-suites fuzz mutants peer docs site lock dist clean
+.PHONY: help install demo test style types quick-tests test-all test-pythons test-sparks lint format bench soak client-suites fuzz mutants peer docs site lock dist clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,17 +58,25 @@ $(VENV)/flights/.downloaded: examples/requirements.txt | $(STAMP)
 		-d $(@D) -r $<
 	@touch $@
 
-lint: $(STAMP) ## ruff, mypy --strict, import rules
+lint: style types ## ruff, mypy --strict, import rules
+
+style: $(STAMP)
 	@$(BIN)/ruff check --no-cache .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
+
+types: $(STAMP)
+	@$(BIN)/mypy
 
 format: $(STAMP) ## let ruff lay out the code and fix what it can
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-test: lint ## lint and the tests that need neither Kafka nor patience; what .ci/run runs
+# From a clean checkout mypy takes half a minute of one core: the tests run beside it.
+test: style ## lint and the tests that need neither Kafka nor patience; what .ci/run runs
+	@$(MAKE) --no-print-directory -j 2 types quick-tests
+
+quick-tests: $(STAMP)
 	@$(if $(MEMORY),TMPDIR=$(MEMORY) PYTEST_DEBUG_TEMPROOT=$(MEMORY)) $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
 		-o tmp_path_retention_count=1 -m "$(FAST)"
 
