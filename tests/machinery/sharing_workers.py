@@ -58,6 +58,10 @@ class SharingWorkers(LoadFileScheduling):  # type: ignore[misc]  # xdist has no 
         self._makers: dict[str, WorkerController] = {}
 
     def _assign_work_unit(self, node: WorkerController) -> None:
+        # After each test xdist counts what is left of all files that a worker has ever got.
+        files = self.assigned_work[node]
+        for file in [file for file, tests in files.items() if all(tests.values())]:
+            del files[file]
         alive = {each: maker for each, maker in self._makers.items() if maker in self.assigned_work}
         own = [each for each, maker in alive.items() if maker is node]
         file = next_file(self.workqueue, own, alive.keys() - own)
