@@ -77,7 +77,7 @@ test: style ## lint and the tests that need neither Kafka nor patience; what .ci
 	@$(MAKE) --no-print-directory -j 2 types quick-tests
 
 quick-tests: $(STAMP)
-	@$(if $(MEMORY),TMPDIR=$(MEMORY) PYTEST_DEBUG_TEMPROOT=$(MEMORY)) $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
+	@QUICK=1 $(if $(MEMORY),TMPDIR=$(MEMORY) PYTEST_DEBUG_TEMPROOT=$(MEMORY)) $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
 		-o tmp_path_retention_count=1 -m "$(FAST)"
 
 test-all: lint peer $(VENV)/flights/.downloaded .venvs/pages/.installed .venvs/moto/.installed .venvs/azurite/.installed .venvs/kafkajs/.installed ## every test, also against Kafka; resumes where it was stopped; SCALE=10: a night

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import pytest
 from hypothesis import settings
-from tests.machinery.scale import scaled
+from tests.machinery.scale import examples, scaled
 from tests.machinery.store_servers import (
     AZURITE,
     MOTO,
@@ -57,7 +57,7 @@ class Enumerated(Protocol):
 ROOT: Final = Path(__file__).parents[1]
 
 # No test depends on the time that a busy machine takes for an example.
-settings.register_profile("tidelog", deadline=None)
+settings.register_profile("tidelog", deadline=None, max_examples=examples(100))
 settings.load_profile("tidelog")
 QUICK_JAVA: Final = (
     "-XX:TieredStopAtLevel=1",

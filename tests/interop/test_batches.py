@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.machinery.scale import scaled
+from tests.machinery.scale import examples
 from tests.machinery.strategies import batch_samples, records, stored_specs
 
 from tidelog.codec.compression import Codec, decompress
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Both = tuple[Library, Codec]
 
 SOME = settings(
-    max_examples=scaled(25),
+    max_examples=examples(25),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],  # the engine is set once a test
 )

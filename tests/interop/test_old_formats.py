@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.machinery.old_batches import build_old
-from tests.machinery.scale import scaled
+from tests.machinery.scale import examples
 from tests.machinery.strategies import payloads
 
 from tidelog.records.batch import NO_TIMESTAMP, TimestampType
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Form = tuple[Library, int, Codec]
     OldRecord = tuple[int, bytes | None, bytes | None]
 
-SOME = settings(max_examples=scaled(25), deadline=None)
+SOME = settings(max_examples=examples(25), deadline=None)
 RECORDS = st.lists(st.tuples(st.integers(0, 2**62), payloads(), payloads()), min_size=1, max_size=6)
 
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 VARIABLE: Final = "SCALE"
+QUICK: Final = "QUICK"
 
 
 def scaled(count: int, environment: Mapping[str, str] = os.environ) -> int:
@@ -22,3 +23,8 @@ def scaled(count: int, environment: Mapping[str, str] = os.environ) -> int:
     if not (text.isascii() and text.isdigit() and int(text)):
         raise InvalidArgument(f"{VARIABLE}={text!r} is not an integer of at least 1")
     return count * int(text)
+
+
+def examples(count: int, environment: Mapping[str, str] = os.environ) -> int:
+    """Return how many examples hypothesis tries: a third in ``make test``, which sets ``QUICK``."""
+    return scaled(count, environment) // (3 if environment.get(QUICK) else 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.machinery.scale import scaled
+from tests.machinery.scale import examples, scaled
 
 from tidelog.errors import InvalidArgument
 
@@ -20,3 +20,10 @@ def test_a_scale_is_an_integer_of_at_least_1(text: str) -> None:
     """A run of fewer cases, or of none, cannot be asked for by mistake."""
     with pytest.raises(InvalidArgument, match="SCALE="):
         scaled(200, {"SCALE": text})
+
+
+def test_a_quick_run_tries_a_third_of_the_examples() -> None:
+    """Whoever runs one file, and the long run, try all of them."""
+    assert examples(150, {}) == 150
+    assert examples(150, {"QUICK": "1"}) == 50
+    assert examples(150, {"SCALE": "10"}) == 1500

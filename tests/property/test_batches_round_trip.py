@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.machinery.scale import scaled
+from tests.machinery.scale import examples
 from tests.machinery.strategies import records, stored_batches
 
 from tidelog.codec.compression import Codec
@@ -34,7 +34,7 @@ def read(data: bytes, *, by_kernels: bool) -> tuple[Walk, RecordColumns]:
         gate.force(None)
 
 
-@settings(max_examples=scaled(30), deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(samples=stored_batches())
 def test_a_log_of_batches_reads_back(samples: list[BatchSample]) -> None:
     """Headers, offsets, keys and values are the same, by kernels and by plain code."""
@@ -59,7 +59,7 @@ def test_a_log_of_batches_reads_back(samples: list[BatchSample]) -> None:
     assert [record.timestamp for record in found] == times
 
 
-@settings(max_examples=scaled(60), deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     written=st.lists(records(), min_size=1, max_size=20),
     codec=st.sampled_from(Codec),

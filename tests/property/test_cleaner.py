@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.machinery.cleaning import CleanerHome, batch_headers, last_values
-from tests.machinery.scale import scaled
+from tests.machinery.scale import examples
 
 from tidelog.cleaner.cleanable_range import OffsetsToClean
 from tidelog.cleaner.stats import DropCause
@@ -34,7 +34,7 @@ RECORDS = st.lists(st.tuples(KEYS, VALUES), min_size=1, max_size=4)
 CODECS = st.sampled_from([Codec.NONE, Codec.NONE, Codec.ZSTD, Codec.LZ4])
 PRODUCERS = st.integers(1, 3)
 HISTORIES = settings(
-    max_examples=scaled(50),
+    max_examples=examples(50),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -113,7 +113,7 @@ class History:
 
 
 @settings(
-    max_examples=scaled(80),
+    max_examples=examples(80),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

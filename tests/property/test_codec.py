@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.machinery.scale import scaled
+from tests.machinery.scale import examples
 
 from tidelog.codec import varint
 from tidelog.codec.checkpoint_file import read_checkpoint, write_checkpoint
@@ -63,7 +63,7 @@ def test_any_bytes_are_a_number_in_range_or_invalid(data: bytes, at: int) -> Non
 
 
 @given(codec=codecs, plain=plains, magic=magics)
-@settings(deadline=None, max_examples=scaled(200))
+@settings(deadline=None, max_examples=examples(200))
 def test_compressed_bytes_come_back(codec: Codec, plain: bytes, magic: int) -> None:
     """Every codec is tried, at a limit that just suffices."""
     area = compress(codec, plain, magic=magic)
@@ -76,7 +76,7 @@ def test_compressed_bytes_come_back(codec: Codec, plain: bytes, magic: int) -> N
     plain=st.binary(max_size=200),
     cuts=st.lists(st.tuples(st.integers(0, 300), st.integers(0, 8), st.binary(max_size=8))),
 )
-@settings(deadline=None, max_examples=scaled(200))
+@settings(deadline=None, max_examples=examples(200))
 def test_damaged_bytes_give_a_typed_error_or_bytes_within_the_limit(
     codec: Codec, plain: bytes, cuts: list[tuple[int, int, bytes]]
 ) -> None:

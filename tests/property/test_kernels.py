@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.machinery.kernels import as_python
-from tests.machinery.scale import scaled
+from tests.machinery.scale import examples
 from tests.machinery.strategies import batches, produced_specs, records, stored_specs
 
 from tidelog.cleaner.keys.key_table import KeyTable
@@ -75,7 +75,7 @@ def several(specs: st.SearchStrategy[BatchSpec]) -> st.SearchStrategy[bytes]:
     return st.lists(batches(specs, max_records=4), max_size=3).map(b"".join)
 
 
-@settings(max_examples=scaled(150), deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(damaged(several(stored_specs())), st.booleans())
 def test_a_walk_sees_what_plain_code_sees(data: bytes, check_crc: bool) -> None:
     """Headers, the position where it ends, and whether that is an error are the same."""
@@ -93,7 +93,7 @@ def test_a_walk_sees_what_plain_code_sees(data: bytes, check_crc: bool) -> None:
         assert (plain.next_position, plain.error is not None) == (compiled[1], compiled[2] < 0)
 
 
-@settings(max_examples=scaled(200), deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     damaged(batches(PLAIN_SPECS | produced_specs(), max_records=4)),
     st.booleans(),
@@ -147,7 +147,7 @@ def test_what_is_accepted_at_once_plain_code_takes_as_it_is(
         assert seen.source_codec or seen.batches.is_log_append_time.any()
 
 
-@settings(max_examples=scaled(150), deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(st.lists(INT64, min_size=14, max_size=14), min_size=1, max_size=6), st.data())
 def test_surveys_and_plans_are_those_of_plain_code(
     made: list[list[int]], data: st.DataObject
@@ -211,7 +211,7 @@ def damaged_areas(draw: st.DrawFn) -> tuple[bytes, Any]:
     return bytes(data), table
 
 
-@settings(max_examples=scaled(150), deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(damaged_areas())
 def test_records_are_decoded_as_one_at_a_time(case: tuple[bytes, Any]) -> None:
     """The rows before the first bad record, and the area of that record, are the same."""
@@ -237,7 +237,7 @@ def test_records_are_decoded_as_one_at_a_time(case: tuple[bytes, Any]) -> None:
     assert (compiled[1] == rows.OK) == (stopped == areas.shape[1])
 
 
-@settings(max_examples=scaled(100), deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(damaged_areas(), st.booleans(), INT64, INT64, st.booleans())
 def test_records_are_validated_as_decoded_rows_are(
     case: tuple[bytes, Any],
@@ -276,7 +276,7 @@ def test_records_are_validated_as_decoded_rows_are(
     assert (compiled[0] == rows.OK) == (len(summaries) == areas.shape[1])
 
 
-@settings(max_examples=scaled(100), deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     st.binary(max_size=80),
     st.lists(st.tuples(st.integers(-2, 90), st.integers(-2, 90)) | st.tuples(INT64, INT64)),
@@ -310,7 +310,7 @@ def area_with_a_bad_header() -> tuple[bytes, Any]:
     return area, np.array([[0], [len(area)], [1], [0], [0], [0], [0]], np.int64)
 
 
-@settings(max_examples=scaled(150), deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(damaged_areas(), st.booleans())
 @example(area_with_a_bad_header(), False)
 def test_the_cleaner_finds_the_same_keys(case: tuple[bytes, Any], keyed_only: bool) -> None:
@@ -330,7 +330,7 @@ def test_the_cleaner_finds_the_same_keys(case: tuple[bytes, Any], keyed_only: bo
     assert found[0] == found[1]
 
 
-@settings(max_examples=scaled(100), deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(records(), max_size=12), st.integers(0, 400), st.data())
 def test_records_are_encoded_as_one_at_a_time(
     chosen: list[RecordFields], batch_bytes: int, drawn: st.DataObject
@@ -366,7 +366,7 @@ def test_records_are_encoded_as_one_at_a_time(
     assert walk(compiled[1]).batches.array.tolist() == compiled[0]
 
 
-@settings(max_examples=scaled(50), deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(several(produced_specs()))
 def test_areas_of_sound_batches_pass(data: bytes) -> None:
     """The validator accepts what the builder makes."""

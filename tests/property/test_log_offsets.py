@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.machinery.log_home import LogHome
-from tests.machinery.scale import scaled
+from tests.machinery.scale import examples
 
 import tidelog
 from tidelog.codec.compression import Codec
@@ -58,7 +58,7 @@ def log_from(base_offset: int, **settings: Any) -> tuple[LogHome, Log]:
     return home, log
 
 
-@settings(max_examples=scaled(150), deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     segment_base=st.sampled_from([0, 0, 2**40]) | NEAR_THE_END,
     good=st.integers(0, 3),
@@ -114,7 +114,7 @@ def offsets_of(log: Log) -> list[int]:
     return found
 
 
-@settings(max_examples=scaled(60), deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     left=st.integers(0, 5),
     count=st.integers(1, 6),

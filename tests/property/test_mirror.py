@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis.strategies import integers, lists, sampled_from, tuples
-from tests.machinery.scale import scaled
+from tests.machinery.scale import examples
 from tests.unit.manager.test_mirror import SMALL, SOURCE, TARGET, Homes, append, transact
 
 from tidelog.readonly.read_only_directory import open_directory_read_only
@@ -43,7 +43,7 @@ def act(homes: Homes, step: str, number: int, epoch: int) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=scaled(30), deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(lists(tuples(sampled_from(STEPS), integers(1, 4)), max_size=16))
 def test_whatever_the_source_did_a_mirror_has_what_is_left_of_it(
     steps: list[tuple[str, int]],

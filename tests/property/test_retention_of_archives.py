@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.machinery.archives import files_with
 from tests.machinery.manager_home import ManagerHome
 from tests.machinery.object_model import ObjectModel
-from tests.machinery.scale import scaled
+from tests.machinery.scale import examples
 
 from tidelog.archive import open_archives
 from tidelog.explain.plans.retention_plan import plan_retention
@@ -50,7 +50,7 @@ CASES = st.builds(
 )
 
 
-@settings(max_examples=scaled(40))
+@settings(max_examples=examples(40))
 @given(case=CASES)
 def test_a_log_with_an_archive_loses_what_the_plan_says(case: Case) -> None:
     """By the limits of the whole log and by those of the disk, with and without timestamps."""

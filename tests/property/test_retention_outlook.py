@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.machinery.manager_home import ManagerHome
-from tests.machinery.scale import scaled
+from tests.machinery.scale import examples
 
 from tidelog.explain.plans.disk_share_plan import plan_disk_share
 from tidelog.explain.plans.retention_plan import plan_retention
@@ -50,7 +50,7 @@ CASES = st.builds(
 )
 
 
-@settings(max_examples=scaled(60), deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(case=CASES)
 def test_segments_are_deleted_at_the_first_pass_after_they_are_due(case: Case) -> None:
     """Neither earlier nor later; those that are held, or due by no rule, stay."""
@@ -101,7 +101,7 @@ SHARES = st.tuples(
 """Ages of the records of each partition, the share in percent, and the free bytes."""
 
 
-@settings(max_examples=scaled(40), deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(case=SHARES)
 @example(case=([[0, 0, 21], [0, 0, 0]], 50, 0))  # one log has expired except its first segment
 def test_the_share_of_the_disk_deletes_what_its_plan_names(

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.machinery.scale import scaled
+from tests.machinery.scale import examples
 
 from tidelog.cli.main import main
 from tidelog.embedded.doors import open_briefly
@@ -93,7 +93,7 @@ def report_of(row: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-@settings(max_examples=scaled(20), deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(case=CASES)
 def test_retention_deletes_the_files_and_records_that_its_plan_names(case: Case) -> None:
     """It does so at the same time, and the files are deleted when the command ends."""
@@ -119,7 +119,7 @@ def test_retention_deletes_the_files_and_records_that_its_plan_names(case: Case)
 
 
 @pytest.mark.slow
-@settings(max_examples=scaled(20), deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(case=CASES, before=st.integers(0, 12) | st.just("highWatermark"))
 def test_a_deletion_of_records_does_what_its_dry_run_names(case: Case, before: int | str) -> None:
     """Where one is refused, so is the other."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.machinery.scale import scaled
+from tests.machinery.scale import examples
 from tests.machinery.strategies import stored_batches
 
 from tidelog.config.log_config import LogConfig
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 DIRECTORY = "/topic-0"
 QUICK = settings(
-    max_examples=scaled(60), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 
 samples = stored_batches(start_offset=3)

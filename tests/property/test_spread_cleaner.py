@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.machinery.scale import scaled
+from tests.machinery.scale import examples
 from tests.machinery.spread_workers import SerialWorkers
 from tests.property.test_cleaner import RETENTION_MS, STEPS, History, counts
 
@@ -47,7 +47,7 @@ class SpreadHistory(History):
 
 
 @settings(
-    max_examples=scaled(60),
+    max_examples=examples(60),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -80,7 +80,7 @@ def files_left_by(history: History, steps: list[Any]) -> dict[str, Any]:
 
 
 @settings(
-    max_examples=scaled(40),
+    max_examples=examples(40),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.machinery.directory_home import DataHome, record
-from tests.machinery.scale import scaled
+from tests.machinery.scale import examples
 
 from tidelog.records.decoding.record_columns import decode_groups
 from tidelog.segment.filenames import TopicPartition
@@ -246,7 +246,7 @@ def play(engine: Engine, logs: Logs, step: tuple[Any, ...]) -> None:
         engine.restart()
 
 
-@settings(max_examples=scaled(120), deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(script=SCRIPT, limits=LIMITS, begins=st.sampled_from(["earliest", "latest"]))
 @example(
     script=[("batch", "end"), ("append", "a", 0, 1), ("batch", "end"), ("append", "a", 0, 1)] * 2,
@@ -271,7 +271,7 @@ def test_every_record_comes_once_in_order_whatever_happens(
     assert engine.output == {place: rows for place, rows in expected.items() if rows}
 
 
-@settings(max_examples=scaled(120), deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(
     script=st.lists(STEPS | st.tuples(st.just("again"), TOPICS), min_size=3, max_size=20),
     limits=LIMITS,

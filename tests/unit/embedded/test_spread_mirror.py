@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis.strategies import data, integers, lists, sampled_from
 from tests.machinery.batches_of_logs import batches_of
-from tests.machinery.scale import scaled
+from tests.machinery.scale import examples
 
 import tidelog
 from tidelog.embedded.doors import open_source
@@ -85,7 +85,7 @@ def batches(path: Path) -> dict[str, list[bytes]]:
     return {f"{log.topic}-{log.partition}": batches_of(log) for log in logs}
 
 
-@settings(max_examples=scaled(12), deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(drawn=data(), case=sampled_from(CASES), order=sampled_from([1, -1]))
 def test_whatever_the_parts_the_batches_are_those_of_the_source(
     drawn: DataObject,
