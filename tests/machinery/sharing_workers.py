@@ -60,7 +60,7 @@ class SharingWorkers(LoadFileScheduling):  # type: ignore[misc]  # xdist has no 
     def _assign_work_unit(self, node: WorkerController) -> None:
         # After each test xdist counts what is left of all files that a worker has ever got.
         files = self.assigned_work[node]
-        for file in [file for file, tests in files.items() if all(tests.values())]:
+        for file in [file for file, ended in files.items() if all(ended.values())]:
             del files[file]
         alive = {each: maker for each, maker in self._makers.items() if maker in self.assigned_work}
         own = [each for each, maker in alive.items() if maker is node]

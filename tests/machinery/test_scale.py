@@ -23,7 +23,7 @@ def test_a_scale_is_an_integer_of_at_least_1(text: str) -> None:
 
 
 def test_a_quick_run_tries_a_third_of_the_examples() -> None:
-    """Whoever runs one file, and the long run, try all of them."""
+    """The long run tries all of them, and so does a run of one file."""
     assert examples(150, {}) == 150
     assert examples(150, {"QUICK": "1"}) == 50
     assert examples(150, {"SCALE": "10"}) == 1500
