@@ -40,6 +40,8 @@ class CleanerCheckpoints:
         self._lock: Final = Lock()
         self._doubted: set[str] = set()
         """Data directories whose last write failed: the file may be in place, but not durable."""
+        self._last: dict[str, OffsetCheckpoint] = {}
+        """What each file held when it was last read or written."""
         self.lowerings = 0
         """How many lines were lowered: what was read before is too high for a log."""
 
@@ -66,9 +68,24 @@ class CleanerCheckpoints:
 
     def _parsed(self, data_directory: str) -> OffsetCheckpoint:
         try:
-            return read_checkpoint(self._fs, f"{data_directory}/{CLEANER_OFFSET_FILE}")
+            found = read_checkpoint(self._fs, f"{data_directory}/{CLEANER_OFFSET_FILE}")
         except (KafkaStorageError, InvalidArgument) as error:
-            return _nothing(data_directory, error)
+            found = _nothing(data_directory, error)
+        self._last[data_directory] = found
+        return found
+
+    def lower_to_end(
+        self, data_directory: str, key: tuple[str, int], log_end_offset: int, offset: int
+    ) -> None:
+        """Lower the line of a partition to ``offset`` if the log ends below it.
+
+        All logs of a directory are asked about as they are loaded: the file is not read for each.
+        """
+        lines = self._last.get(data_directory)
+        if lines is None:
+            lines = self._read_to_change(data_directory)
+        if lines.get(key, 0) > log_end_offset:
+            self.lower(data_directory, key, offset)
 
     def lower(self, data_directory: str, key: tuple[str, int], offset: int) -> None:
         """Lower the line of a partition to ``offset`` if it is above.
@@ -121,7 +138,9 @@ class CleanerCheckpoints:
             path = f"{data_directory}/{CLEANER_OFFSET_FILE}"
             if new != old or not self._fs.exists(path):
                 self._doubted.add(data_directory)
+                self._last.pop(data_directory, None)
                 write_checkpoint(self._fs, path, new)
+                self._last[data_directory] = new
                 self._doubted.discard(data_directory)
 
 

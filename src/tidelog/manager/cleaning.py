@@ -128,6 +128,17 @@ class Cleaning:
         finally:
             self.manager.resume([key])
 
+    def lower_line_above(self, log: Log, key: Key) -> None:
+        """Lower the line of a log that a recovery has cut below it.
+
+        What is written there again is dirty: a tombstone that counted as clean would be dropped,
+        and what it deletes would stay.
+        """
+        with log.watch("lowering the cleaner's checkpoint"):
+            self.manager.checkpoints.lower_to_end(
+                log.data_dir, key, log.log_end_offset, log.segments.active.base_offset
+            )
+
     @contextmanager
     def not_compacted(
         self, logs: Mapping[TopicPartition, Log]

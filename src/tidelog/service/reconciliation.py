@@ -122,7 +122,7 @@ class Reconciler(ManagerPart):
     def _serve(self, found: FoundLog) -> None:
         topic = self._topics.get(found.key.topic)
         self._note_place(found, topic)
-        take_in(self._registry, found.key, found.log_dir, topic.topic_id, lambda: found.log)
+        take_in(self.shared, found.key, found.log_dir, topic.topic_id, lambda: found.log)
 
     def _without_failed(self, found: Sequence[FoundLog]) -> list[FoundLog]:
         """Leave out logs whose directory has failed while others were loaded."""

@@ -237,7 +237,7 @@ class LogCreator(ManagerPart):
             if is_future:
                 registry.add_future(key, log)
             else:
-                take_in(registry, key, log_dir, topic_id, lambda: log)
+                take_in(self.shared, key, log_dir, topic_id, lambda: log)
             self._preferred.pop(key, None)
             return log
 
@@ -386,7 +386,7 @@ class LogCreator(ManagerPart):
             path = log_dir.path_of(*key)
             open_log = partial(self._opener.create, key, path, topic.topic_id)
             try:
-                take_in(self._registry, key, log_dir, topic.topic_id, open_log)
+                take_in(self.shared, key, log_dir, topic.topic_id, open_log)
             except KafkaStorageError as error:
                 on_failure([key], error)
 

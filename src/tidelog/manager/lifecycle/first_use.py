@@ -75,7 +75,7 @@ class FirstUseLoader(ManagerPart):
             used_watcher = watcher or self._watcher
             is_retry = life.may_be_half_recovered
             load = partial(self._opener.load, log_dir, key, path, used_watcher, is_retry=is_retry)
-            return take_in(self._registry, key, log_dir, topic.topic_id, load)
+            return take_in(self.shared, key, log_dir, topic.topic_id, load)
 
     def is_missing(self, key: TopicPartition) -> bool:
         """Return whether the log of a partition is not there, so that ``load`` would create it.

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
     from tidelog.log.log import Log
     from tidelog.manager.directories.log_dir import LogDir
-    from tidelog.manager.log_registry import LogRegistry
+    from tidelog.manager.manager_part import Shared
     from tidelog.manager.partition import Partition
     from tidelog.segment.filenames import TopicPartition
 
 
 def take_in(
-    registry: LogRegistry,
+    shared: Shared,
     key: TopicPartition,
     log_dir: LogDir,
     topic_id: UUID | None,
@@ -34,7 +34,7 @@ def take_in(
     Records that readers saw and that it lacks are logged and counted.
 
     Args:
-        registry: what it is served by; the caller holds its ``change_lock``.
+        shared: of the manager that serves it; the caller holds its registry's ``change_lock``.
         key: the partition.
         log_dir: where its log lies.
         topic_id: the id of its topic, None if that is not known.
@@ -43,6 +43,7 @@ def take_in(
     After an error, which is that of ``open_log`` or of the disk, the log is closed, and its data
     directory is not clean until a later try succeeds.
     """
+    registry = shared.registry
     registry.begin_loading(key)
     path = log_dir.path_of(*key)
     try:
@@ -55,6 +56,7 @@ def take_in(
                 # lies below for flushed.
                 with log.watch("lowering its recovery point"):
                     log_dir.checkpoints.lower_recovery_point(key, log.recovery_point)
+            shared.cleaning.lower_line_above(log, key)
             # Before it is served: after that the checkpoint of what readers saw is written again.
             seen = log_dir.checkpoints.high_watermark(key)
             is_cut = warn_of_lost_end(log.directory, end=log.log_end_offset, seen=seen)
