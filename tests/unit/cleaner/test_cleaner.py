@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.machinery.cleaning import DAY_MS, CleanerHome, batch_headers, kept, last_values
 from tests.machinery.log_home import all_records
+from tests.machinery.old_batches import build_old
 
 from tidelog.codec.compression import Codec
 from tidelog.errors import CleaningAborted, CorruptMessage, InvalidArgument, InvalidRecord
@@ -185,6 +186,33 @@ def test_a_full_map_ends_the_round_and_the_next_one_goes_on() -> None:
         assert after_second == [0, 1, 2, 3, 4]
         home.clean(log, first_dirty=2)
         assert [offset for offset, _, _ in kept(log)] == [2, 4]
+
+
+@pytest.mark.parametrize("magic", [0, 2])
+def test_the_time_of_a_tombstone_begins_when_what_it_deletes_is_dropped(magic: int) -> None:
+    """A full map may end the round between the two: both are copied, and neither is dropped.
+
+    If its time began there, the next round could drop both at once: a reader that has read the
+    value, and no more yet, would keep it.
+    """
+    home = CleanerHome(delete_retention_ms=DAY_MS)
+    with home.open() as log:
+        home.append(log, ("gone", "v"))
+        home.append(log, ("other", "v"))
+        if magic:
+            home.append(log, ("gone", None))
+        else:
+            old = build_old(0, [(0, b"gone", None)], base_offset=2)
+            log.append_as_follower(old, 0)
+            log.update_high_watermark(3)
+        log.roll()
+        first = home.clean(log, map_bytes=3 * 24, load_factor=0.5)
+        assert first.end_offset == 1
+        home.clock.advance(2 * DAY_MS)
+
+        home.clean(log, first_dirty=first.end_offset)
+
+        assert kept(log) == [(1, "other", "v"), (2, "gone", None)]
 
 
 def test_three_slots_at_three_quarters_hold_two_keys() -> None:

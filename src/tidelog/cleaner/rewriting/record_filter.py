@@ -26,6 +26,7 @@ from tidelog.cleaner.rewriting.rewrite import (
     rewrite_plainly,
 )
 from tidelog.kernels import rows
+from tidelog.kernels.compaction import key_rows as keys
 from tidelog.records.batch import BATCH_HEADER
 from tidelog.records.batch_columns import BatchColumns
 
@@ -105,6 +106,9 @@ class RecordFilter:
         """
         with_kernels = self._table.with_kernels
         mark_superseded(batches, actions, self._map, with_kernels=with_kernels)
+        # What these delete goes in a later cleaning: if their time ran from now on, they could go
+        # in the same one, and a reader of what they delete would never see them.
+        actions[batches.last_offset > self._map.latest_offset] |= keys.UNMAPPED
         for decompressed in decompress_batches(
             source, batches, actions, summary, with_kernels=with_kernels
         ):

@@ -72,7 +72,7 @@ def rewrite_plainly(
     for row, action, end in zip(batch_rows, actions, ends, strict=True):
         retained = [record for record in records[start:end] if record[keys.VERDICT] == keys.STAYS]
         start = end
-        has_tombstone = any(record[keys.VALUE_SIZE] < 0 for record in retained)
+        has_tombstone = _is_mapped(action) and any(r[keys.VALUE_SIZE] < 0 for r in retained)
         result, new_horizon_ms = _result_of(
             row, action, len(retained), horizon_ms, has_tombstone=has_tombstone
         )
@@ -88,6 +88,10 @@ def rewrite_plainly(
             batch = _rewritten(data, header_of_row(row), retained, new_horizon_ms)
             _append(out, written, batch)
     return _rewritten_batches(out, written, results)
+
+
+def _is_mapped(action: int) -> bool:
+    return not action & keys.UNMAPPED
 
 
 def _append(out: bytearray, written: list[list[int] | tuple[int, ...]], batch: bytes) -> None:
@@ -170,7 +174,8 @@ def rewrite_legacy(
     ends = np.searchsorted(batch_of, np.arange(len(batches)), "right").tolist()
     start = 0
     for index, end in enumerate(ends):
-        batch = _converted(batches, index, records[start:end], horizon_ms)
+        new_horizon_ms = horizon_ms if _is_mapped(actions[index]) else None
+        batch = _converted(batches, index, records[start:end], new_horizon_ms)
         if not batch and actions[index] & keys.RETAIN_EMPTY:
             batch = empty_batch(batches.header(index)._replace(magic=2, attributes=0))
         start = end
@@ -180,7 +185,9 @@ def rewrite_legacy(
     return _rewritten_batches(out, written, results)
 
 
-def _converted(batches: BatchColumns, index: int, records: list[Record], horizon_ms: int) -> bytes:
+def _converted(
+    batches: BatchColumns, index: int, records: list[Record], horizon_ms: int | None
+) -> bytes:
     """Return a batch of magic 2 with the records; no bytes if there are none."""
     if not records:
         return b""

@@ -22,6 +22,7 @@ from tidelog.kernels.compaction.key_rows import (
     REWRITTEN,
     STAYS,
     TIMESTAMP,
+    UNMAPPED,
     VALUE_SIZE,
     VERDICT,
 )
@@ -308,7 +309,8 @@ def rewrite_batches(
         while end < count and rows[AREA, end] == index:
             end += 1
         kept, tombstones, _, _ = _survivors(rows, start, end)
-        wants_horizon = tombstones != 0 or actions[index] & MARK_EMPTIED != 0
+        is_marked = actions[index] & MARK_EMPTIED != 0
+        wants_horizon = is_marked or (tombstones != 0 and actions[index] & UNMAPPED == 0)
         needs_horizon = wants_horizon and batches[ATTRIBUTES, index] & DELETE_HORIZON == 0
         result = _result_of(actions[index], kept, batches[RECORDS_COUNT, index], needs_horizon)
         results[index] = result

@@ -39,6 +39,8 @@ MARK_EMPTIED: Final = 8
 """A marker whose transaction has no records left: it needs a delete horizon."""
 SUPERSEDED_WHOLE: Final = 16
 """All its records are superseded according to the map's bits alone."""
+UNMAPPED: Final = 32
+"""The map was full before it: what its tombstones delete is still there."""
 
 # Results of ``summarize_headers``, one bit each.
 HAS_OLD: Final = 1

@@ -66,7 +66,7 @@ class Case:
         some = (some_batch(rng, 100 * n) for n in range(rng.randrange(1, 6)))
         self.data = np.frombuffer(b"".join(some) if data is None else data, np.uint8)
         self.batches = walk(self.data).batches
-        choices = [keys.FILTER]
+        choices = [keys.FILTER, keys.FILTER | keys.UNMAPPED]
         if data is None:
             choices += [keys.FILTER | keys.RETAIN_EMPTY, keys.KEEP | keys.MARK_EMPTIED, 0]
         count = len(self.batches)
