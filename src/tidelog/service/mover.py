@@ -246,6 +246,9 @@ class PartitionMover(ManagerPart):
     @contextmanager
     def _resuming(self, key: TopicPartition) -> Iterator[None]:
         """Continue a move after the body, which puts its copy in order; else end the move."""
+        # A cleaning after the copy is compared with the log would drop from the log alone what a
+        # tombstone deletes, and both would count as clean in the copy.
+        self._pause(key)
         try:
             yield
         except KafkaStorageError as error:  # what the copy holds cannot be relied on
@@ -365,13 +368,17 @@ class PartitionMover(ManagerPart):
 
     def _resume(self, key: TopicPartition) -> None:
         """Copy, a piece a task, until the partition has moved."""
+        self._rates.begin(key)
+        self._pause(key)
+        self._schedule(key)
+
+    def _pause(self, key: TopicPartition) -> None:
+        """Keep a partition from being cleaned until ``_release``."""
         with self._lock:
             is_paused = key in self._paused
-        self._rates.begin(key)
         if not is_paused:
             self._cleaning.manager.abort_and_pause(key)
             self._paused.add(key)
-        self._schedule(key)
 
     def _release(self, key: TopicPartition) -> None:
         """Allow cleaning again, if this object has paused it."""

@@ -8,8 +8,13 @@ from tests.machinery.manager_home import Loading, ManagerHome
 
 from tidelog.records.isolation import Isolation
 from tidelog.segment.filenames import TopicPartition
+from tidelog.service import mover
+from tidelog.service.log_service import LogService
 
 if TYPE_CHECKING:
+    import pytest
+
+    from tidelog.log.log import Log
     from tidelog.manager.log_manager import LogManager
 
 KEY = TopicPartition("t", 0)
@@ -27,12 +32,13 @@ def keys(manager: LogManager) -> list[bytes | None]:
     return [record.key for record in records if record.value is not None]
 
 
-def test_a_key_that_was_deleted_and_compacted_away_does_not_come_back() -> None:
-    """The copy has its value; the tombstone, which it lacks, is no longer in the log."""
+def begun() -> ManagerHome:
+    """Leave a move whose copy has the value of a key that the log has deleted since."""
     home = ManagerHome(
         *("/a", "/b"),
         cleanup_policy=("compact",),
         delete_retention_ms=0,
+        min_cleanable_dirty_ratio=0.0,
         internal_segment_bytes=3 << 20,
         max_message_bytes=2 << 20,
     )
@@ -46,6 +52,12 @@ def test_a_key_that_was_deleted_and_compacted_away_does_not_come_back() -> None:
         manager._mover.step(KEY)
         put(manager, b"gone", None)
     home.scheduler.forget()
+    return home
+
+
+def test_a_key_that_was_deleted_and_compacted_away_does_not_come_back() -> None:
+    """The copy has its value; the tombstone, which it lacks, is no longer in the log."""
+    home = begun()
     for number in range(3):
         with home.open_as(Loading.FIRST_USE) as writer:
             for part in range(3):
@@ -57,3 +69,39 @@ def test_a_key_that_was_deleted_and_compacted_away_does_not_come_back() -> None:
         home.clock.advance(0)
         assert manager.partition("t", 0).log.directory == "/b/t-0"
         assert keys(manager) == left
+
+
+def test_a_log_is_not_cleaned_once_it_was_compared_with_its_copy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The cleaner runs already when a service continues a move: the log is paused before."""
+    home = begun()
+    with home.open_as(Loading.FIRST_USE) as writer:
+        for number in range(4):
+            put(writer, b"m%d" % number, bytes(1 << 20))
+        left = keys(writer)[1:]
+    take_up, services = mover._take_up, list[LogService]()
+
+    def clean_after(key: TopicPartition, current: Log, copy: Log) -> None:
+        take_up(key, current, copy)
+        run_cleaner(services[0])
+
+    monkeypatch.setattr(mover, "_take_up", clean_after)
+    services.append(home.make(log_cleaner_enable=True))
+    services[0].startup()
+    with services[0] as manager:
+        home.clock.advance(1_000)
+        assert manager.partition("t", 0).log.directory == "/b/t-0"
+        for number in range(4):
+            put(manager, b"n%d" % number, bytes(1 << 20))
+            run_cleaner(manager)
+            home.clock.advance(1_000)
+        assert [key for key in keys(manager) if key in left] == left
+        assert b"gone" not in keys(manager)
+
+
+def run_cleaner(manager: LogService) -> None:
+    """Let the cleaner clean what it may."""
+    cleaner = manager.cleaning.cleaner
+    assert cleaner is not None
+    cleaner.run_once()
