@@ -119,11 +119,15 @@ class CleanerCheckpoints:
         """
         with failing(source_directory):
             offset = self._read_to_change(source_directory).get(key)
-            if offset is None:
-                return
-            self.change(source_directory, lambda lines: lines.pop(key, None))
+            if offset is not None:
+                self.change(source_directory, lambda lines: lines.pop(key, None))
         with failing(target_directory):
-            self.change(target_directory, lambda lines: lines.update({key: offset}))
+            if offset is None:
+                # One that could not be removed there when the log had left, and was not lowered
+                # since, does not hold for what is in the log now.
+                self.drop(target_directory, [key])
+            else:
+                self.change(target_directory, lambda lines: lines.update({key: offset}))
 
     def change(self, data_directory: str, change: Callable[[OffsetCheckpoint], object]) -> None:
         """Apply ``change`` to the lines of a file and make that durable.

@@ -387,6 +387,17 @@ def test_a_line_follows_its_log_to_another_directory(place: Place) -> None:
     assert read_checkpoint(place.home.fs, "/other/cleaner-offset-checkpoint") == {ONE: 3}
 
 
+def test_a_log_without_a_line_gets_none_where_it_moves(place: Place) -> None:
+    """One that it left there before may be above what was truncated and written again since."""
+    place.home.fs.make_directory("/other")
+    place.manager.checkpoints.move(ONE, "/data", "/other")
+    place.checkpoint({TWO: 1})
+
+    place.manager.checkpoints.move(ONE, "/data", "/other")
+
+    assert read_checkpoint(place.home.fs, "/other/cleaner-offset-checkpoint") == {}
+
+
 def test_truncation_lowers_the_line(place: Place) -> None:
     """A log truncated below its checkpoint is dirty from there on; higher has no effect.
 
