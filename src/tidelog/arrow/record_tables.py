@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _UNITS_IN_MS: Final = {"ms": 1, "us": 1000, "ns": 1_000_000}
 _MAX_SECONDS: Final = (2**63 - 1) // 1000
+_HEADER_PARTS: Final = [(part.name, part.type) for part in HEADER_TYPE]
 NO_BYTES: Final = np.empty(0, np.uint8)
 
 
@@ -113,8 +114,9 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
         return pa.binary()
     if types.is_list(kind) or types.is_large_list(kind):
         element = kind.value_type
-        parts = [plain_type(part.type) for part in element] if types.is_struct(element) else []
-        if parts == [part.type for part in HEADER_TYPE]:
+        fields = list(element) if types.is_struct(element) else []
+        # A cast takes the parts by their names, and one that it does not find is null.
+        if [(part.name, plain_type(part.type)) for part in fields] == _HEADER_PARTS:
             return HEADERS_TYPE
     return kind
 

@@ -88,6 +88,10 @@ def test_a_column_of_nulls_may_be_any() -> None:
             {"value": pa.string(), "timestamp": pa.string()},
             "must be timestamp or integer, not string; cast it",
         ),
+        (
+            {"value": pa.string(), "headers": pa.list_(pa.struct({"key": "str", "val": "binary"}))},
+            r"must be list<element: struct<key: string, value: binary>>, not list<.* val: binary>>",
+        ),
         ({"value": pa.string()}, "no topic is named: give topic, or add a column topic"),
         ({"value": pa.string(), "VALUE": pa.string()}, "columns value and VALUE are the same"),
     ],
