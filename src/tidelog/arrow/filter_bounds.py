@@ -60,7 +60,11 @@ def bounds_in(
     """
 
     def holds(guarantee: ds.Expression) -> bool:
-        return bool(_can_hold(filters, [guarantee], schema))
+        try:
+            return bool(_can_hold(filters, [guarantee], schema))
+        except pa.ArrowInvalid:
+            # The number does not fit the type of the filter, as a float: this proves nothing.
+            return True
 
     if not holds(ds.scalar(True)):
         return None

@@ -219,6 +219,15 @@ def test_a_scanner_has_the_columns_and_batches_that_it_is_given(two_partitions: 
         found.scanner(batch_rows=7)
 
 
+@pytest.mark.parametrize("bound", [7.5, pa.scalar(7.5, pa.float64()), pa.scalar(7.5, pa.float32())])
+def test_offsets_may_be_compared_with_a_fraction(two_partitions: Path, bound: Any) -> None:
+    """Such as a mean, which no offset equals; the range is narrowed to the next ones."""
+    found, offset = dataset(two_partitions, "t"), ds.field("offset")
+
+    assert found.count_rows(filter=offset < bound) == 2 * 8
+    assert found.count_rows(filter=offset >= bound) == 2 * 42
+
+
 def test_a_dataset_refuses_what_it_does_not_offer(two_partitions: Path) -> None:
     """With an error that says what to do instead; PyArrow's own methods know files only."""
     found = dataset(two_partitions, "t")
