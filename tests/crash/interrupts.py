@@ -5,6 +5,8 @@ at the entry of a function, and where a loop jumps back. A trace function can ra
 those, two kinds are left out, since nothing is looked for there, and only a trace function can
 raise between the body and its end: the exit of a ``with`` whose body has ended, and the entry of
 ``finally``.
+
+The end of a ``with`` over a condition is Python code, too, where an interrupt keeps the lock.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 OURS: Final = f"{Path(tidelog.__file__).parent}/"
 NOT_OURS: Final = f"{OURS}testing/"
+_CONDITION_ENDS: Final = threading.Condition.__exit__.__code__
 _NONES: Final = 3
 _LOOKS: Final = ("CALL", "RESUME", "JUMP_BACKWARD", "SEND", "YIELD", "FOR_ITER")
 """Beginnings of the names of instructions after which handlers may run."""
@@ -35,6 +38,11 @@ class Site(NamedTuple):
     file: str
     line: int
     nth: int = 0
+
+    @property
+    def ends_condition(self) -> bool:
+        """Whether it is the end of a ``with`` over a condition."""
+        return self.file == _CONDITION_ENDS.co_filename
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}" + (f" ({self.nth + 1})" if self.nth else "")
@@ -86,6 +94,8 @@ class Tracer:
 
     def _enter(self, frame: FrameType, _event: str, _arg: Any) -> Any:
         code = frame.f_code
+        if code is _CONDITION_ENDS and frame.f_back is not None:
+            code = frame.f_back.f_code
         is_ours = code.co_filename.startswith(OURS) and not code.co_filename.startswith(NOT_OURS)
         # What a finalizer raises is printed and dropped by Python.
         return self._line if is_ours and code.co_name != "__del__" else None

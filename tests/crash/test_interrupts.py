@@ -82,6 +82,16 @@ def test_an_interrupt_leaves_the_whole_act_or_none(
     enumerated("interrupted lines", sum(count for count, _ in tried), at_least=18)
 
 
+@pytest.mark.parametrize("name", ["create in a service", "close of a service"])
+def test_no_lock_is_held_through_a_condition(
+    name: str, templates: dict[bool, tuple[Path, Counter[Value]]]
+) -> None:
+    """An interrupt at the end of such a ``with`` would keep it, and closing would hang."""
+    sites = find_sites(ACTS[name], *templates[True])
+
+    assert [site for site in sites if site.ends_condition] == []
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", ACTS)

@@ -156,7 +156,7 @@ class ThreadScheduler:
 
     A periodic task keeps its rate: if a run takes longer than the period, the missed runs are
     skipped. Cancelled tasks are removed whenever the queue has doubled since the last removal, so
-    that they do not pile up while all threads are busy. ``_wake`` guards the queue and the flags.
+    that they do not pile up while all threads are busy. ``_lock`` guards the queue and the flags.
     """
 
     def __init__(self, threads: int, name: str = "tidelog-scheduler") -> None:
@@ -165,19 +165,23 @@ class ThreadScheduler:
         self._numbers = itertools.count()
         self._queue: list[_Task] = []
         self._full_at = _FEW
-        self._wake = threading.Condition()
+        # Not held through the condition: that is code in Python, in which a handler of a signal may
+        # raise, and then the lock stays held.
+        self._lock = threading.RLock()
+        self._wake = threading.Condition(self._lock)
         self._threads: list[threading.Thread] = []
         self._stopped = False
         call_after_fork(self)
 
     def after_fork(self, _parent: int) -> None:
         """End, in a forked child, which has no threads but the one that forked."""
-        self._wake = threading.Condition()
+        self._lock = threading.RLock()
+        self._wake = threading.Condition(self._lock)
         self._threads, self._queue, self._stopped = [], [], True
 
     def start(self) -> None:
         """Start the threads; tasks scheduled earlier have waited for this."""
-        with self._wake:
+        with self._lock:
             if self._threads or self._stopped:
                 return
             for number in range(self._size):
@@ -188,7 +192,7 @@ class ThreadScheduler:
 
     def shutdown(self) -> None:
         """Drop delayed and periodic tasks, run one-time tasks that are due and join the threads."""
-        with self._wake:
+        with self._lock:
             self._stopped = True
             now_ns = time.monotonic_ns()
             self._queue = [t for t in self._queue if t.period_ns is None and t.due_ns <= now_ns]
@@ -210,7 +214,7 @@ class ThreadScheduler:
         due_ns = time.monotonic_ns() + delay_ms * NS_PER_MS
         period_ns = None if period_ms is None else max(period_ms, 1) * NS_PER_MS
         entry = _Task(due_ns, next(self._numbers), name, task, period_ns)
-        with self._wake:
+        with self._lock:
             if self._stopped:
                 _LOGGER.info("task-ignored name=%s reason=shutdown", name)
             else:
@@ -253,7 +257,7 @@ class ThreadScheduler:
 
     def _take(self) -> _Task | None:
         """Wait for a task to become due and take it; None once there will be no more."""
-        with self._wake:
+        with self._lock:
             while True:
                 while self._queue and self._queue[0].cancelled:
                     heapq.heappop(self._queue)
@@ -271,7 +275,7 @@ class ThreadScheduler:
                 self._wake.wait(wait_s)
 
     def _put_back(self, entry: _Task, period_ns: int) -> None:
-        with self._wake:
+        with self._lock:
             if self._stopped or entry.cancelled:
                 return
             late_ns = max(time.monotonic_ns() - entry.due_ns, 0)

@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 class TaskGate:
-    """Runs tasks until it is closed. ``_changed`` guards which threads run one.
+    """Runs tasks until it is closed. ``_lock`` guards which threads run one.
 
     A task of many steps asks ``is_closed`` between them, so that closing need not wait for all.
     """
@@ -33,20 +33,21 @@ class TaskGate:
     def __init__(self) -> None:
         self.is_closed = False
         """Whether no task begins any more, and those that run should end soon."""
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()  # held by itself, see ``ThreadScheduler``
+        self._changed = threading.Condition(self._lock)
         self._running: list[int] = []
 
     def run(self, task: Callable[[], object]) -> None:
         """Run ``task`` on this thread; do nothing once the gate is closed."""
         thread = threading.get_ident()
-        with self._changed:
+        with self._lock:
             if self.is_closed:
                 return
             self._running.append(thread)
         try:
             task()
         finally:
-            with self._changed:
+            with self._lock:
                 self._running.remove(thread)
                 self._changed.notify_all()
 
@@ -61,7 +62,7 @@ class TaskGate:
         more than once.
         """
         thread = threading.get_ident()
-        with self._changed:
+        with self._lock:
             self.is_closed = True
             have_ended = self._changed.wait_for(
                 lambda: all(other == thread for other in self._running),
