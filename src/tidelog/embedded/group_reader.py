@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.one_line import Told, open_or_closed, shortened
 from tidelog.codec.text import check_group
-from tidelog.embedded.topic_reads import consumed
+from tidelog.embedded.topic_reads import check_offset, check_partition, consumed
 from tidelog.env.forks import OfOneProcess
 from tidelog.env.waiting import IdleTime
 from tidelog.errors import (
@@ -76,8 +76,7 @@ class GroupMember(OfOneProcess, Told):
             if not isinstance(topic, str):
                 raise InvalidArgument(f"{topic!r} is not the name of a topic")
         for number in partitions or ():
-            if not isinstance(number, int):
-                raise InvalidArgument(f"{number!r} is not the number of a partition")
+            check_partition(number)
         if start not in STARTS:
             raise InvalidArgument(f"{start!r} is not one of {', '.join(STARTS)}")
         self.group: Final = group
@@ -267,6 +266,7 @@ class GroupMember(OfOneProcess, Told):
         key = TopicPartition(topic, partition)
         if key not in self._next:
             raise InvalidArgument(f"{key} is not read by this reader")
+        check_offset(offset)
         if offset < 0:
             raise InvalidArgument(f"{offset} is not an offset")
         self._settle(key)

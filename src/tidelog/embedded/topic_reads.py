@@ -181,10 +181,17 @@ def check_count(last: object) -> None:
 
 def check_partition(partition: object) -> None:
     """Raise InvalidArgument for what is not the number of a partition."""
-    if type(partition) is not int and (
-        not isinstance(partition, Integral) or isinstance(partition, bool)
-    ):
-        raise InvalidArgument(f"{partition!r} is not the number of a partition")
+    _check_number(partition, "the number of a partition")
+
+
+def check_offset(offset: object) -> None:
+    """Raise InvalidArgument for what is not a number; a negative one is out of range."""
+    _check_number(offset, "an offset")
+
+
+def _check_number(given: object, what: str) -> None:
+    if type(given) is not int and (not isinstance(given, Integral) or isinstance(given, bool)):
+        raise InvalidArgument(f"{given!r} is not {what}")
 
 
 def point_in_log(given: Moment, clock: Clock) -> int:
@@ -200,12 +207,15 @@ def numbers_to_read(
 ) -> list[int]:
     """Return the partitions that a read covers; None: all of those that are ``there``, in order.
 
-    Raises InvalidArgument if an offset is given and there are several: it belongs to one.
+    Raises InvalidArgument if an offset is given and there are several: it belongs to one; and for
+    what is not a number.
     """
+    given = [offset for offset in offsets if offset is not None]
+    for offset in given:
+        check_offset(offset)
     if partition is not None:
         check_partition(partition)
         return [partition]
-    given = [offset for offset in offsets if offset is not None]
     if given and len(there) > 1:
         raise InvalidArgument(
             f"topic {topic} has {len(there)} partitions, and offset {given[0]} belongs to one of"

@@ -15,6 +15,7 @@ import numpy as np
 from tidelog.codec.compression import Codec
 from tidelog.codec.one_line import Told
 from tidelog.embedded.gathered_records import gather
+from tidelog.embedded.topic_reads import check_partition
 from tidelog.env.attempts import try_all
 from tidelog.env.forks import OfOneProcess
 from tidelog.errors import (
@@ -338,9 +339,11 @@ class TopicWriter(OfOneProcess, Told):
 
     def _number_of(self, record: NewRecord) -> int:
         number = record.partition
-        if number is None:
-            if record.key is None:
-                return self._numbers[self._turn]
+        if number is not None:
+            check_partition(number)
+        elif record.key is None:
+            return self._numbers[self._turn]
+        else:
             number = partition_for_key(record.key, self._numbers[-1] + 1)
         if number not in self._batches:
             raise UnknownTopicOrPartition(f"there is no partition {self._topic}-{number}")

@@ -386,3 +386,37 @@ def test_an_argument_of_a_wrong_type_is_a_typed_error(
 
     assert list(logs.topics()) == ["t"]
     assert list(logs.read("t")) == []
+
+
+@pytest.mark.parametrize("given", [True, 1.0, "1"])
+def test_a_partition_of_a_record_is_a_whole_number(logs: Logs, given: Any) -> None:
+    """Python takes 1.0 and True for 1, and a text would be said to be a missing partition."""
+    logs.create_topic("two", partitions=2)
+    record = NewRecord(None, b"v", partition=given)
+
+    for act in (
+        lambda: logs.append_all("two", [record]),
+        lambda: logs.writer("two").append(record),
+    ):
+        with pytest.raises(InvalidArgument, match="is not the number of a partition"):
+            act()
+    with pytest.raises(InvalidArgument, match="is not the number of a partition"):
+        logs.reader("two", group="g", partitions=[given])
+
+
+@pytest.mark.parametrize("given", [True, 1.5, "1"])
+def test_an_offset_to_read_from_is_a_whole_number(logs: Logs, given: Any) -> None:
+    """A fraction would be read from as if it were the next offset, and no group can commit it."""
+    logs.create_topic("one")
+    logs.append_all("one", [b"0", b"1", b"2"])
+
+    with logs.reader("one", group="g") as reader:
+        for act in (
+            lambda: reader.seek("one", 0, given),
+            lambda: list(logs.read("one", 0, given)),
+            lambda: list(logs.follow("one", 0, given, idle_ms=0)),
+            lambda: logs.count_records("one", 0, given),
+        ):
+            with pytest.raises(InvalidArgument, match="is not an offset"):
+                act()
+        assert list(reader.positions.values()) == [0]
