@@ -31,10 +31,12 @@ from tidelog.env.machine import brief_machine
 from tidelog.env.paths import absolute_path
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.env.waiting import sleep_ms
+from tidelog.error_codes import ErrorCode
 from tidelog.errors import (
     InvalidArgument,
     LogDirNotFound,
     NotServed,
+    OffsetOutOfRange,
     OutcomeUnknown,
     TopicAlreadyExists,
 )
@@ -233,9 +235,12 @@ class JoinedLogs(JoinedReads):
     def delete_records(self, topic: str, partition: int, before_offset: int | str) -> int:
         """Delete the records of a partition below an offset; as ``Logs.delete_records``."""
         check_partition(partition)
-        place = {"partitionIndex": partition, "offset": deletion_end(before_offset)}
-        topics = [{"name": topic, "partitions": [place]}]
+        before = deletion_end(before_offset)
+        topics = [{"name": topic, "partitions": [{"partitionIndex": partition, "offset": before}]}]
         answer = self._door.ask("DeleteRecords", 2, topics=topics)["topics"][0]["partitions"][0]
+        if answer["errorCode"] == ErrorCode.OFFSET_OUT_OF_RANGE:  # the answer has no reason
+            first, limit, _, end = self.offsets(topic, partition)
+            raise OffsetOutOfRange(before, first, end, limit=limit).of_log(f"{topic}-{partition}")
         check_answer(answer)
         start: int = answer["lowWatermark"]
         return start

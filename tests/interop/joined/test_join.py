@@ -22,6 +22,7 @@ from tidelog.errors import (
     KafkaError,
     KafkaStorageError,
     NotServed,
+    OffsetOutOfRange,
     OutcomeUnknown,
     PolicyViolation,
     TopicAlreadyExists,
@@ -192,6 +193,7 @@ def test_errors_are_those_of_the_holder(joined: JoinedLogs) -> None:
         (lambda: joined.append("t", "text"), InvalidArgument),  # type: ignore[arg-type]  # the fault
         (lambda: joined.delete_records("compacted", 0, 0), PolicyViolation),
         (lambda: joined.delete_records("t", 0, -1), InvalidArgument),
+        (lambda: joined.delete_records("t", 0, 10**9), OffsetOutOfRange),
         (lambda: joined.offsets(7, 0), InvalidArgument),  # type: ignore[call-overload]  # the fault
         (lambda: joined.offset_at("t", "0", 0), InvalidArgument),  # type: ignore[arg-type]  # the fault
     ):
