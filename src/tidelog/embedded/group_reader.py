@@ -134,6 +134,8 @@ class GroupMember(OfOneProcess, Told):
 
     def _peek(self, key: TopicPartition) -> Generator[Record, None, None]:
         """Yield some records of a partition from its position on, which does not move."""
+        if key not in self._next:
+            return  # a rewind since the round began has put it off
         if key in self._of_others:
             raise self._of_others[key]
         if key in self._lost:
@@ -196,7 +198,7 @@ class GroupMember(OfOneProcess, Told):
 
         ``end`` is that before the reading, and ``jumps`` are as in ``_consume``.
         """
-        if self._jumps == jumps and self._is_open and self._next[key] < end:
+        if self._jumps == jumps and self._is_open and self._next.get(key, end) < end:
             self._move(key, end)
 
     def _records(self, key: TopicPartition) -> Iterator[Record]:

@@ -377,3 +377,21 @@ def test_the_group_is_looked_at_while_no_other_commit_can_come_between() -> None
                     txn.commit()
 
     assert are_locked == [True, True]
+
+
+def test_a_rewind_within_a_loop_may_put_a_partition_off() -> None:
+    """While a transaction sets its position; the loop comes to it once that has ended."""
+    logs = Home().logs
+    logs.create_topic("two", 2)
+    for number in range(4):
+        logs.append("two", b"%d" % number, partition=number // 2)
+    found: list[bytes | None] = []
+    with logs.reader("two", group="g") as reader:
+        for record in reader.read():
+            if not found:
+                with logs.groups.arriving("g", [TopicPartition("two", 1)]):
+                    reader.rewind()
+                    assert list(reader.positions) == [("two", 0)]
+            found.append(record.value)
+
+    assert found == [b"0", b"0", b"1", b"2", b"3"]
