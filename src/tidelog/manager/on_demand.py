@@ -6,7 +6,7 @@ Kafka has none of them: its log manager and its cleaner decide when.
 from __future__ import annotations
 
 import logging
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, TypeAlias
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from tidelog.codec.checkpoint_file import OffsetCheckpoint
     from tidelog.config.log_config import LogConfig
     from tidelog.env.scheduler import Scheduler
+    from tidelog.errors import KafkaError
     from tidelog.log.log import Log
     from tidelog.log.retention.retention_outlook import LateSegment, SegmentOutlook
     from tidelog.log.retention.retention_rules import DeletedSegment
@@ -118,16 +119,16 @@ class OnDemand(OfOneProcess, ManagerPart):
         """Delete the segments that have expired by now; return those deleted of each log.
 
         ``chosen`` are names of topics, or (topic, partition); none stands for all, of which those
-        that cannot be loaded are left out. Of a log that continues in an archive, that is asked
-        which segments it has: these go by the local limits, and by those of the whole log there.
-        Raises UnknownTopicOrPartition, InvalidArgument if a named topic's cleanup policy is
-        unknown, KafkaStorageError, CleaningAborted for one whose cleaning is paused, and
-        StoreUnavailable, StoreError, ArchiveDiverged or ArchiveOvertaken by an archive.
+        that cannot be loaded, or are deleted meanwhile, are left out. Of a log that continues in an
+        archive, that is asked which segments it has: these go by the local limits, and by those of
+        the whole log there. Raises UnknownTopicOrPartition, InvalidArgument if a named topic's
+        cleanup policy is unknown, KafkaStorageError, CleaningAborted for one whose cleaning is
+        paused, and StoreUnavailable, StoreError, ArchiveDiverged or ArchiveOvertaken by an archive.
         """
         now_ms = self._machine.clock.now_ms()
         deleted: dict[tuple[str, int], list[DeletedSegment]] = {}
         for key, partition in self._partitions(chosen, leaves_unknown=False):
-            with self._cleaning.exclusive(key):
+            with _unless_deleted(key, chosen), self._cleaning.exclusive(key):
                 log = partition.log
                 deleted[key] = self._retain(key, log, log.config, now_ms)
         return deleted
@@ -216,12 +217,13 @@ class OnDemand(OfOneProcess, ManagerPart):
         ``chosen`` as for ``retain``. Raises UnknownTopicOrPartition, DamagedLog for a log that
         takes no appends, KafkaStorageError.
         """
-        rolled = [self.roll_log(key) for key, _ in self._partitions(chosen, leaves_unknown=True)]
-        return {
-            (done.topic, done.partition): done.active_base_offset
-            for done in rolled
-            if done.closed_base_offset is not None
-        }
+        rolled: dict[tuple[str, int], int] = {}
+        for key, _ in self._partitions(chosen, leaves_unknown=True):
+            with _unless_deleted(key, chosen):
+                done = self.roll_log(key)
+                if done.closed_base_offset is not None:
+                    rolled[key] = done.active_base_offset
+        return rolled
 
     def roll_log(self, key: TopicPartition) -> RolledLog:
         """Close the active segment of one log, if it has records. Errors as ``roll``."""
@@ -319,7 +321,7 @@ class OnDemand(OfOneProcess, ManagerPart):
         is_alone = self._cleaning.cleaner is None
         read = self._read_once() if is_alone else self._checkpoints.read
         for key, partition in self._partitions(chosen, leaves_unknown=leaves_unknown):
-            with self._cleaning.exclusive(key) as check_done:
+            with _unless_deleted(key, chosen), self._cleaning.exclusive(key) as check_done:
                 log = partition.log
                 compaction = Compaction(
                     self._config(),
@@ -393,15 +395,15 @@ class OnDemand(OfOneProcess, ManagerPart):
 
     def _all_partitions(self) -> Iterator[tuple[TopicPartition, Partition]]:
         """Yield all partitions but those that cannot be loaded, as in an offline directory."""
-        for key in self._keys(sorted(self._topics.all())):
+        for key in self._keys(()):
             try:
                 yield key, self._partition_of(*key)
             except (UnknownTopicOrPartition, KafkaStorageError) as error:
-                _log.warning("log-left-out topic=%s partition=%d reason=%s", *key, error)
+                _tell_of_left_out(key, error)
 
-    def _keys(self, chosen: Iterable[Chosen]) -> Iterator[TopicPartition]:
+    def _keys(self, chosen: Sequence[Chosen]) -> Iterator[TopicPartition]:
         topics = self._topics.all()
-        for one in chosen:
+        for one in chosen or sorted(topics):
             if isinstance(one, tuple):
                 yield TopicPartition(*one)
             elif one in topics:
@@ -409,6 +411,21 @@ class OnDemand(OfOneProcess, ManagerPart):
                 yield from (TopicPartition(one, number) for number in numbers)
             else:
                 raise UnknownTopicOrPartition(f"there is no topic {one}")
+
+
+def _tell_of_left_out(key: TopicPartition, error: KafkaError) -> None:
+    _log.warning("log-left-out topic=%s partition=%d reason=%s", *key, error)
+
+
+@contextmanager
+def _unless_deleted(key: TopicPartition, chosen: Sequence[Chosen]) -> Iterator[None]:
+    """Leave a log out whose topic is deleted meanwhile, where it is one of all logs."""
+    try:
+        yield
+    except UnknownTopicOrPartition as error:
+        if chosen:
+            raise
+        _tell_of_left_out(key, error)
 
 
 def _shrunk(

@@ -25,6 +25,7 @@ from tidelog.service.requests.home import Home
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from tidelog.cleaner.compaction import CompactionProgress
     from tidelog.manager.log_manager import LogManager
 
 HOWS = pytest.mark.parametrize(
@@ -85,6 +86,27 @@ def test_compaction_cleans_and_returns_what_it_did(loading: Loading, cleaner: bo
         assert len(values(manager, "t", 0)) < 6
         assert manager.on_demand.compact("t")["t", 0].stats is None
         assert home.lines("cleaner-offset-checkpoint") == [f"t 0 {end}"]
+
+
+@HOWS
+def test_a_topic_that_is_deleted_meanwhile_is_left_out(loading: Loading, cleaner: bool) -> None:
+    """Where all logs are cleaned, by another thread; one that was named is an error."""
+    home = ManagerHome(file_delete_delay_ms=0)
+    with opened(home, loading, cleaner=cleaner) as manager:
+        for name in ("t", "u", "v"):
+            manager.create_topic(name, 1, COMPACT)
+            fill(manager, name, 0, 6)
+
+        def delete(_progress: CompactionProgress) -> None:
+            with suppress(UnknownTopicOrPartition):  # it comes more than once
+                manager.delete_topic("u")
+
+        manager.on_demand.on_progress = delete
+        done = manager.on_demand.compact()
+
+        assert [key for key, facts in done.items() if facts.stats] == [("t", 0), ("v", 0)]
+        with pytest.raises(UnknownTopicOrPartition):
+            manager.on_demand.compact("t", "u")
 
 
 def test_a_command_keeps_the_lines_of_other_logs() -> None:
