@@ -76,8 +76,8 @@ class OffsetQueries:
         epoch = log.latest_epoch
         if target == OffsetTarget.LATEST:
             return TimestampedOffset(_UNKNOWN, end, epoch)
-        if target == OffsetTarget.EARLIEST:
-            return TimestampedOffset(_UNKNOWN, log.log_start_offset, None)
+        if target == OffsetTarget.EARLIEST and log.log_start_offset < log.local_log_start_offset:
+            return TimestampedOffset(_UNKNOWN, log.log_start_offset, None)  # its archive has it
         if target == OffsetTarget.LATEST_TIERED:
             last = log.archived_end - 1 if log.archived is not None else _UNKNOWN
             return TimestampedOffset(_UNKNOWN, last, None)
@@ -89,7 +89,7 @@ class OffsetQueries:
             found = offset_at(log, target, self._manager.machine.fs)
         # What lies above the end that this reader sees is not there yet; the start of what is on
         # the disk may be that end.
-        is_start = target == OffsetTarget.EARLIEST_LOCAL
+        is_start = target in {OffsetTarget.EARLIEST, OffsetTarget.EARLIEST_LOCAL}
         return found if found is None or found.offset < end or is_start else None
 
     def epoch_ends(self, request: Request) -> Answer:
