@@ -563,21 +563,27 @@ def test_a_transaction_whose_beginning_may_not_be_durable_ends_in_time(
 def test_an_abort_that_fails_is_not_tried_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A full disk would keep the event loop busy with nothing else."""
 
-    async def test(home: BrokerHome) -> None:
-        answer = await home.ask("InitProducerId", 4, transactionalId="x", transactionTimeoutMs=1)
-        await add(home, (answer["producerId"], answer["producerEpoch"]))
-        tries = []
+    async def scenario() -> None:
+        clock = ManualClock()
+        async with BrokerHome(clock=clock, timers=clock.scheduler()) as home:
+            home.logs.create_topic("t", 2)
+            answer = await home.ask(
+                "InitProducerId", 4, transactionalId="x", transactionTimeoutMs=100
+            )
+            await add(home, (answer["producerId"], answer["producerEpoch"]))
+            tries: list[object] = []
 
-        def full(changed: object) -> None:
-            tries.append(changed)
-            raise KafkaStorageError("no space is left")
+            def full(changed: object) -> None:
+                tries.append(changed)
+                raise KafkaStorageError("no space is left")
 
-        home.clock.advance(10)
-        monkeypatch.setattr(home.broker._transactions, "_write", full)
-        await asyncio.sleep(0.05)
-        assert len(tries) == 1
+            monkeypatch.setattr(home.broker._transactions, "_write", full)
+            for _ in range(50):
+                clock.advance(10)
+                await asyncio.sleep(0)
+            assert len(tries) == 1
 
-    with_broker(test)
+    run(scenario())
 
 
 def test_a_marker_that_waits_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
