@@ -222,7 +222,7 @@ class OnDemand(OfOneProcess, ManagerPart):
             with _unless_deleted(key, chosen):
                 done = self.roll_log(key)
                 if done.closed_base_offset is not None:
-                    rolled[key] = done.active_base_offset
+                    rolled[done.topic, done.partition] = done.active_base_offset
         return rolled
 
     def roll_log(self, key: TopicPartition) -> RolledLog:
