@@ -37,6 +37,8 @@ def close_locked(state: LogState) -> None:
 def close_handlers_locked(state: LogState) -> None:
     """Close the files without writing: the disk has failed."""
     state.is_closed = True
+    # Another process may have the directory by the time that a task in background would write.
+    state.epochs.end_writing()
     state.local.close_handlers()
 
 

@@ -202,6 +202,11 @@ class LeaderEpochCache:
         with self._file_lock:
             self._entries = self._written = ()
 
+    def end_writing(self) -> None:
+        """Keep the entries in memory, and have no write in background follow."""
+        with self._file_lock:
+            self._written = self._entries
+
     def clear_and_flush(self) -> None:
         """Forget all entries, durably; on an error all are kept."""
         self._replace(())

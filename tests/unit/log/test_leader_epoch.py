@@ -318,6 +318,23 @@ def test_a_background_write_of_a_deleted_log_leaves_its_successor_alone() -> Non
     assert log.epochs.entries == ()
 
 
+def test_no_background_write_follows_a_log_that_was_closed_without_one() -> None:
+    """Its directory may be another process's by then, whose epochs the write would undo."""
+    home = LogHome()
+    log = home.open()
+    log.maybe_assign_epoch(1, 0)
+    log.append_as_leader(build_batch([(1000, b"k", b"v", ())]), leader_epoch=1)
+    log.maybe_assign_epoch(2, 1)
+    log.truncate_to(1)
+    log.close_handlers()
+    path = f"{home.directory}/leader-epoch-checkpoint"
+    home.fs.write(path, b"0\n1\n7 0\n")
+
+    home.clock.advance(0)
+
+    assert home.fs.read(path) == b"0\n1\n7 0\n"
+
+
 def test_a_background_write_follows_a_log_that_is_renamed_and_goes_on() -> None:
     """The truncation reaches the file where it is now."""
     place = Place((2, 6), (3, 8))
