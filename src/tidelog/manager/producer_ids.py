@@ -18,6 +18,7 @@ from tidelog.datadir.catalogue import METADATA_TOPIC
 from tidelog.datadir.cluster_metadata.bootstrap import BOOTSTRAP_FILE
 from tidelog.datadir.versioned_file import read_versioned
 from tidelog.errors import KafkaError, KafkaStorageError
+from tidelog.readonly.read_files import StorageErrors
 from tidelog.readonly.transactional_id import TRANSACTIONS_TOPIC
 from tidelog.segment.filenames import TopicPartition
 
@@ -284,10 +285,8 @@ def _read(fs: FileSystem, data_dir: str) -> _Reserved | None:
 
 
 def _exists(fs: FileSystem, path: str) -> bool:
-    try:
+    with StorageErrors(path):
         return fs.exists(path)
-    except OSError as error:
-        raise KafkaStorageError(f"{path} cannot be looked for: {error}") from error
 
 
 def _write(fs: FileSystem, data_dir: str, one: _Reserved) -> None:
