@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 def pytest_collection_finish() -> None:
     """Keep what lasts as long as the run out of garbage collections, which take time over it.
 
-    What is garbage by now lasts, too: to collect it takes as long as a tenth of the collection.
+    Garbage stays in memory, too: collecting it would make pytest's collection a tenth longer.
     """
     gc.freeze()
     gc.enable()

@@ -131,8 +131,8 @@ class Cleaning:
     def lower_line_above(self, log: Log, key: Key) -> None:
         """Lower the line of a log that a recovery has cut below it.
 
-        What is written there again is dirty: a tombstone that counted as clean would be dropped,
-        and what it deletes would stay.
+        Records appended there later are dirty: a tombstone that counted as clean would be dropped,
+        and the values that it deletes would stay.
         """
         with log.watch("lowering the cleaner's checkpoint"):
             self.manager.checkpoints.lower_to_end(

@@ -198,7 +198,7 @@ def test_no_topic_is_deleted_here_that_no_archive_has(
 
 
 def put_back(home: ManagerHome, path: str = "/data") -> None:
-    """Replace a log and its claim by copies, as those of a backup."""
+    """Replace a log and its claim by copies, as restoring a backup does."""
     claims = [f"tidelog.{one}-{number}.archive" for one, number in claims_among(home.files(path))]
     for name in (*claims, *(f"t-0/{name}" for name in home.files(f"{path}/t-0"))):
         copy = home.fs.read(f"{path}/{name}")

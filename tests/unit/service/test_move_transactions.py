@@ -1,4 +1,4 @@
-"""What was committed to a topic is known in the directory that it moves to."""
+"""The directory to which a topic moves knows what was committed to the topic."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_an_id_that_both_directories_know_has_the_topics_of_both() -> None:
 
 
 def test_transactions_of_other_topics_stay_where_they_are() -> None:
-    """Also those of a topic of the same name that was deleted."""
+    """And so do those of a deleted topic of the same name."""
     home, manager = home_with_topics("t", "u")
     with manager:
         write(manager, "/a", "u", "other")

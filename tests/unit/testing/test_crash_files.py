@@ -552,7 +552,7 @@ def test_a_copy_has_a_disk_of_its_own() -> None:
 
 
 def test_zeros_at_the_end_of_a_file_take_no_memory() -> None:
-    """As those of a preallocated index, of which a thousand partitions have two each."""
+    """A preallocated index ends in zeros, and each of a thousand partitions has two."""
     fs, size = CrashFileSystem(), 1 << 50
     with closing(fs.open("/f", "w")) as file:
         file.pwrite(b"ab", 0)

@@ -66,7 +66,7 @@ def test_offsets_and_settings_are_fixed_at_the_start(data: str) -> None:
 def test_settings_that_cannot_be_read_do_not_pass_for_unknown_ones(
     data: str, tmp_path: Path
 ) -> None:
-    """The new topic would lack those of the source for good."""
+    """The new topic would never get the settings of its source."""
     (Path(data) / "tidelog.topics.json").write_text("{")
 
     with pytest.raises(KafkaStorageError, match=r"tidelog\.topics\.json"):
