@@ -29,6 +29,7 @@ from tests.crash.fault_kinds import KINDS, Kind
 from tests.machinery.manager_home import MARK, Loading, ManagerHome, as_service, fill, values
 from tests.machinery.scale import scaled
 
+from tidelog.datadir.least_epoch import LEAST_EPOCH_FILE
 from tidelog.errors import KafkaStorageError
 from tidelog.segment.filenames import TopicPartition, log_future_directory_name
 from tidelog.service import mover
@@ -50,7 +51,7 @@ PASSED_MS: Final = 2 * MINUTE_MS
 MOVED: Final = TopicPartition("t", 0)
 NEW_ID: Final = UUID(int=5)
 TEMPORARY: Final = (".cleaned", ".swap", ".deleted", ".tmp", "-delete", "-future")
-NOT_COMPARED: Final = (".snapshot", MARK)
+NOT_COMPARED: Final = (".snapshot", MARK, LEAST_EPOCH_FILE)
 SEEDS: Final = range(scaled(1))
 
 

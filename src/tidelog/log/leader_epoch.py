@@ -49,16 +49,16 @@ class OffsetAndEpoch(NamedTuple):
     leader_epoch: int
 
 
-def epoch_after_loss(latest: int | None, rng: Random) -> int:
+def epoch_after_loss(latest: int | None, rng: Random, most_skipped: int = _MOST_SKIPPED) -> int:
     """Return the epoch of what is written to a log whose end is lost; ``latest``: the one it has.
 
     A position in what is lost has an epoch of its time, so it can be distinguished from one in the
     records that get those offsets again. That also holds where the lost log was in later epochs, or
-    its end is lost a second time: some are left out, and how many is drawn. There is no epoch above
-    the last that fits in a file.
+    its end is lost a second time: some are left out, and how many is drawn, up to ``most_skipped``.
+    There is no epoch above the last that fits in a file.
     """
     known = UNDEFINED_EPOCH if latest is None else latest
-    return min(known + rng.randint(_FEWEST_SKIPPED, _MOST_SKIPPED), INT32_MAX)
+    return min(known + rng.randint(_FEWEST_SKIPPED, most_skipped), INT32_MAX)
 
 
 def _can_follow(old: EpochEntry, new: EpochEntry) -> bool:

@@ -353,6 +353,15 @@ class Log(ReadableLog):
             epoch = epoch_after_loss(state.epochs.latest_epoch, state.context.rng)
             state.epochs.assign(epoch, state.offsets.log_end_offset)
 
+    def begin_epoch_with_append(self, least: int) -> None:
+        """Let the next append of the owner begin a leader epoch if the latest is below ``least``.
+
+        Not in a log without epochs, which has had no record: those are durable before it is read.
+        """
+        with self._state.lock:
+            self._state.check_not_closed()
+            self._state.least_epoch = least
+
     def begin_epoch_of_copy(self) -> None:
         """Do as ``begin_epoch_after_loss``, unless the latest epoch begins at the log end already.
 

@@ -51,8 +51,8 @@ class LogState:
     nor truncated; None: all may be. ``synced``: ``cuts`` and the log end when all records were last
     made durable without their indexes. ``archived``: what an archive holds of the log; None: there
     is none. ``emptied_from``: where the log began that its opening has emptied; None: it has
-    not. ``owners_listeners`` hear of this log, too, for as
-    long as its owner uses it.
+    not. ``least_epoch``: what is appended next is of this leader epoch at least.
+    ``owners_listeners`` hear of this log, too, for as long as its owner uses it.
     Readers take ``view``, which is immutable, and never lock. The lock is reentrant, since a
     scheduler may run a task of the log on the thread that schedules it.
     """
@@ -83,6 +83,7 @@ class LogState:
         self.synced = (0, 0)
         self.archived: ArchivedOffsets | None = None
         self.emptied_from: int | None = None
+        self.least_epoch = 0
         self._contradiction = contradiction
         self.is_traced = is_traced()
         self.last_flush_ms = context.clock.now_ms()

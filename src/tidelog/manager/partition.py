@@ -163,6 +163,7 @@ class Partition(OfOneProcess, Told):
         """
         old = self._log
         log.update_high_watermark(old.high_watermark)
+        log.begin_epoch_with_append(old.leader_epoch)
         log.pin(None if self._hold is None else self._hold.base_offset)
         self._log = log
         if self._is_leader:
@@ -219,11 +220,8 @@ class Partition(OfOneProcess, Told):
 
     @property
     def leader_epoch(self) -> int:
-        """The epoch of ``lead`` or ``follow``; before them the log's latest, 0 for a new log."""
-        if self._leader_epoch is not None:
-            return self._leader_epoch
-        latest = self._log.latest_epoch
-        return 0 if latest is None else latest
+        """The epoch of ``lead`` or ``follow``; before them that which the log continues in."""
+        return self._log.leader_epoch if self._leader_epoch is None else self._leader_epoch
 
     @property
     def has_own_epochs(self) -> bool:
@@ -251,12 +249,18 @@ class Partition(OfOneProcess, Told):
             self._leader_epoch, self._is_leader = leader_epoch, False
 
     def _log_in(self, leader_epoch: int) -> Log:
-        """Return the log if the partition may enter ``leader_epoch``."""
-        log, current = self.log, self.leader_epoch
+        """Return the log if the partition may enter ``leader_epoch``.
+
+        An epoch that the log would have begun with an append does not count: no record is in it.
+        """
+        log, current = self.log, self._leader_epoch
+        if current is None:
+            current = log.latest_epoch or 0
         if leader_epoch < 0:
             raise InvalidArgument(f"leader epoch {leader_epoch} of {self} is negative")
         if leader_epoch < current:
             raise FencedLeaderEpoch(f"{self} is in leader epoch {current}, above {leader_epoch}")
+        log.begin_epoch_with_append(0)
         return log
 
     def _log_as(self, *, leader: bool) -> Log:

@@ -275,7 +275,7 @@ def _unknown_settings(manager: LogManager) -> Iterator[str]:
 
 def _registered(manager: LogManager, topic: Topic) -> TopicToRegister:
     partitions = [
-        PartitionToRegister(number, home, _log_of(manager, topic.name, number).latest_epoch or 0)
+        PartitionToRegister(number, home, _log_of(manager, topic.name, number).leader_epoch)
         for number, home in sorted(topic.partitions.items())
     ]
     settings, _ = _settings(topic, manager.config.log_defaults)

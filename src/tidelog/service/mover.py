@@ -532,9 +532,9 @@ class PartitionMover(ManagerPart):
         source, target = self._log_dirs.of(current), self._log_dirs.of(copy)
         # Before the catalogue names the copy: from then on the source is deleted at the next start.
         copy.flush(force=True)
-        # One that the log has begun may have no record yet, and nothing in the copy names it.
-        if current.latest_epoch is not None and current.latest_epoch > (copy.latest_epoch or 0):
-            copy.maybe_assign_epoch(current.latest_epoch, copy.log_end_offset)
+        # One that has no record yet: nothing in the copy, nor in its directory, names it.
+        if current.leader_epoch > (copy.latest_epoch or 0):
+            copy.maybe_assign_epoch(current.leader_epoch, copy.log_end_offset)
         topic_id = current.topic_id
         if topic_id is None:
             raise UnknownTopicOrPartition(f"{current.directory} belongs to no topic")

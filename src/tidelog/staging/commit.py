@@ -285,13 +285,15 @@ def _journal(
 ) -> Journal:
     """Return the journal; what its base offsets stand on is durable from here on."""
     new, ids = {topic.name for topic in transaction.new_topics}, transaction.ids()
+    copied = {(run.topic, run.partition) for run in transaction.runs if run.keeps_offsets}
     ends: dict[Key, tuple[int, int]] = dict.fromkeys(transaction.keys, (0, 0))
     for key in transaction.keys:
         if key[0] not in new:
             log = target.log(key)
             log.check_appendable()  # a log that takes no appends would keep the journal for ever
             log.flush_records()
-            ends[key] = log.log_end_offset, log.latest_epoch or 0
+            epoch = (log.latest_epoch or 0) if key in copied else log.leader_epoch
+            ends[key] = log.log_end_offset, epoch
     moves = []
     for run, found in zip(transaction.runs, checked, strict=True):
         base, epoch = ends[run.topic, run.partition]

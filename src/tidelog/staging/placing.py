@@ -132,7 +132,7 @@ def _rest_of(move: Move, found: Found) -> Move:
 
 
 def _from_log_end(log: Log, found: Found, move: Move, later: Sequence[Move]) -> list[Move]:
-    offset, epoch = log.log_end_offset, log.latest_epoch or 0
+    offset, epoch = log.log_end_offset, log.leader_epoch
     placed = []
     for one in (_rest_of(move, found), *later):
         placed.append(replace(one, base_offset=offset, leader_epoch=epoch))

@@ -24,6 +24,7 @@ import pytest
 
 import tidelog
 from tidelog.cli.main import main
+from tidelog.datadir.least_epoch import LEAST_EPOCH_FILE
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -301,7 +302,7 @@ def digests(directory: Path) -> dict[str, str]:
 
     The order of lines in a directory's checkpoints means nothing. Files of tidelog's own are named
     only: the commands report their content, and their form may gain a version. The leader epochs
-    that begin after a loss are left out: they are drawn.
+    that begin after a loss, or a process that was killed, are left out: they are drawn.
     """
     paths = sorted(path for path in directory.rglob("*") if path.is_file())
     found: dict[str, list[str]] = {}
@@ -311,6 +312,8 @@ def digests(directory: Path) -> dict[str, str]:
         if CHECKPOINT.fullmatch(name):
             data = b"".join(sorted(data.splitlines(keepends=True)))
         data = without_drawn_epochs(path.name, data)
+        if name == LEAST_EPOCH_FILE:
+            continue
         is_own = name.startswith("tidelog.")
         digest = "own" if is_own else hashlib.sha256(data).hexdigest()
         found.setdefault(name, []).append(digest)

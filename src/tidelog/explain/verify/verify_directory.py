@@ -16,6 +16,7 @@ from tidelog.codec.checkpoint_file import TEMPORARY_SUFFIX, read_checkpoint
 from tidelog.codec.uuid_text import format_uuid
 from tidelog.config.log_config import LogConfig
 from tidelog.datadir.catalogue import CATALOGUE_FILE
+from tidelog.datadir.least_epoch import LEAST_EPOCH_FILE, read_least_epoch
 from tidelog.datadir.lock_file import LOCK_FILE
 from tidelog.datadir.metadata_files import (
     CLEAN_SHUTDOWN_FILE,
@@ -153,6 +154,9 @@ def _check_identity(files: DirectoryFiles) -> Iterator[Finding]:
     path = os.path.join(files.path, CLEAN_SHUTDOWN_FILE)
     remedy = "remove it: the next writer then recovers all logs"
     yield from attempt(partial(read_clean_shutdown, fs, path), path, remedy)
+    path = os.path.join(files.path, LEAST_EPOCH_FILE)
+    remedy = f"remove it, and {CLEAN_SHUTDOWN_FILE}: the next writer then begins new leader epochs"
+    yield from attempt(partial(read_least_epoch, fs, files.path), path, remedy)
     path = os.path.join(files.path, LOCK_FILE)
     if fs.is_link(path) or (fs.exists(path) and fs.stat(path).is_directory):
         what = "it is not a plain file, so that no writer can lock the directory"
@@ -173,7 +177,8 @@ def _check_journals(files: DirectoryFiles) -> Iterator[Finding]:
 
 def _check_temporary(files: DirectoryFiles) -> Iterator[Finding]:
     """Yield what is in the way of the temporary files by which small files are replaced."""
-    for name in (*CHECKPOINT_FILES, CATALOGUE_FILE, META_PROPERTIES_FILE, CLEAN_SHUTDOWN_FILE):
+    whole = (CATALOGUE_FILE, META_PROPERTIES_FILE, CLEAN_SHUTDOWN_FILE, LEAST_EPOCH_FILE)
+    for name in (*CHECKPOINT_FILES, *whole):
         path = os.path.join(files.path, name + TEMPORARY_SUFFIX)
         try:
             with suppress(FileNotFoundError), closing(files.fs.open(path)):

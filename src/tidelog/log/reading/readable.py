@@ -151,6 +151,16 @@ class ReadableLog(OfOneProcess, Told):
         return self._state.epochs.latest_epoch
 
     @property
+    def leader_epoch(self) -> int:
+        """The leader epoch of what its owner appends next, 0 for a new log.
+
+        It is above the latest one where a process has ended without closing the log: that may have
+        lost records at its end that readers saw.
+        """
+        latest = self._state.epochs.latest_epoch
+        return 0 if latest is None else max(latest, self._state.least_epoch)
+
+    @property
     def log_start_offset(self) -> int:
         """First offset of the log; what lies below the local one is read from its archive."""
         return self._state.whole_start

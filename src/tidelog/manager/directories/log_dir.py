@@ -12,6 +12,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tidelog.codec.uuid_text import format_uuid
+from tidelog.datadir.least_epoch import (
+    LEAST_EPOCH_FILE,
+    LeastEpoch,
+    least_epoch_after_loss,
+    read_least_epoch,
+    write_least_epoch,
+)
 from tidelog.datadir.lock_file import LOCK_FILE
 from tidelog.datadir.metadata_files import (
     CLEAN_SHUTDOWN_FILE,
@@ -29,7 +36,9 @@ from tidelog.datadir.partition_directories import (
     is_directory,
     random_id,
 )
+from tidelog.env.renamed_files import delete_if_there
 from tidelog.errors import CorruptFile, InvalidArgument, KafkaStorageError
+from tidelog.log.directory_guard import lacks_space
 from tidelog.segment.filenames import log_directory_name
 
 if TYPE_CHECKING:
@@ -57,7 +66,7 @@ class LogDir:
     Raises:
         DirectoryLocked: another process holds the directory.
         InvalidArgument: the path is that of one partition.
-        KafkaStorageError: ``meta.properties`` or a checkpoint cannot be read.
+        KafkaStorageError: ``meta.properties``, a checkpoint or the least epoch cannot be read.
     """
 
     def __init__(
@@ -80,7 +89,9 @@ class LogDir:
         self.was_clean = False
         self._is_marked = True
         self._has_durable_names = False
+        self._has_written_least = True
         self._fs = fs
+        self._rng = rng
         make_directories(fs, path)
         check_data_directory(fs, path)
         lock = fs.lock(self._file(LOCK_FILE))
@@ -91,6 +102,7 @@ class LogDir:
             self.broker_epoch = -1 if shutdown is None else shutdown.broker_epoch
             self._is_marked = shutdown is not None
             self.is_changing = False
+            self._least = read_least_epoch(fs, path)
             self.meta = self._identify(rng, like)
             self.checkpoints = DirectoryCheckpoints(fs, path, is_tolerant=has_all_logs)
         except BaseException:
@@ -105,6 +117,8 @@ class LogDir:
         """Remove the clean-shutdown file, durably; call this before any change to a log."""
         if self.is_changing and self._has_durable_names:
             return
+        if not self.is_changing:
+            self._begin_least_epoch()
         if self._is_marked:
             with suppress(FileNotFoundError):  # an interrupt came right after it was deleted
                 self._fs.delete(self._file(CLEAN_SHUTDOWN_FILE))
@@ -112,6 +126,31 @@ class LogDir:
         # Without a mark too: a process that was killed may have left entries that are not durable.
         self._fs.sync_directory(self.path)
         self.is_changing = self._has_durable_names = True
+
+    def _begin_least_epoch(self) -> None:
+        """Write, durably, that logs are in use from now on, and in which leader epoch at least."""
+        if self._least is not None and self._least.is_closed:
+            least = LeastEpoch(self.least_epoch, is_closed=False)
+        elif not self.was_clean:
+            least = least_epoch_after_loss(self._fs, self.path, self._rng)
+        else:
+            return
+        try:
+            write_least_epoch(self._fs, self.path, least)
+            self._has_written_least = True
+        except OSError as error:
+            if not lacks_space(error):
+                raise
+            # On a full disk, too, topics are deleted. Where there is no file, as where it says that
+            # logs are in use, the next start finds another epoch.
+            delete_if_there(self._fs, self._file(LEAST_EPOCH_FILE))
+            self._has_written_least = False
+        self._least = least
+
+    @property
+    def least_epoch(self) -> int:
+        """The leader epoch that appends to its logs have at least, once it is being changed."""
+        return 0 if self._least is None else self._least.leader_epoch
 
     def doubt_names(self) -> None:
         """Let the next ``begin_change`` sync the directory: new entries may not be durable."""
@@ -138,7 +177,8 @@ class LogDir:
         """Release the lock.
 
         ``clean``: every log touched is flushed and closed. The directory is then marked clean if it
-        was so before, or if every log in it has been loaded.
+        was so before, or if every log in it has been loaded; else it is noted that no record that
+        readers saw is lost.
         """
         lock = self._lock
         if lock is None:
@@ -147,8 +187,13 @@ class LogDir:
             self.checkpoints.close()
             is_clean = clean and not self.doubted and (self.was_clean or self.has_loaded_all)
             if is_clean and not self._is_marked:
+                if not self._has_written_least and self._least is not None:
+                    write_least_epoch(self._fs, self.path, self._least)
                 mark = CleanShutdown(broker_epoch=self.broker_epoch)
                 write_clean_shutdown(self._fs, self._file(CLEAN_SHUTDOWN_FILE), mark)
+            elif clean and self.is_changing and not self._is_marked:
+                least = LeastEpoch(self.least_epoch, is_closed=True)
+                write_least_epoch(self._fs, self.path, least)
         finally:
             self._unlock(lock)
 

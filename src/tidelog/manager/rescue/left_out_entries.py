@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from tidelog.archive.claim_file import claims_among
 from tidelog.datadir.catalogue import CATALOGUE_FILE, METADATA_TOPIC
 from tidelog.datadir.cluster_metadata.bootstrap import BOOTSTRAP_FILE
+from tidelog.datadir.least_epoch import LEAST_EPOCH_FILE
 from tidelog.datadir.lock_file import LOCK_FILE
 from tidelog.datadir.metadata_files import CLEAN_SHUTDOWN_FILE, META_PROPERTIES_FILE
 from tidelog.datadir.offset_checkpoints import CHECKPOINT_FILES
@@ -39,6 +40,7 @@ _OWN: Final = {
     META_PROPERTIES_FILE,
     CLEAN_SHUTDOWN_FILE,
     CATALOGUE_FILE,
+    LEAST_EPOCH_FILE,
     *CHECKPOINT_FILES,
 }
 _OF_CLUSTER: Final = "metadata of the cluster, which `tidelog to-kafka` writes again"

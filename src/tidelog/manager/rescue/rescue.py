@@ -14,6 +14,7 @@ from tidelog.codec.checkpoint_file import replace_file, write_checkpoint
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.deletion_settings import NEVER_DELETED
 from tidelog.datadir.catalogue import Catalogue, Topic, write_catalogue
+from tidelog.datadir.least_epoch import LeastEpoch, greatest_epoch, write_least_epoch
 from tidelog.datadir.metadata_files import (
     META_PROPERTIES_FILE,
     write_meta_properties,
@@ -24,6 +25,7 @@ from tidelog.datadir.partition_directories import (
     random_id,
 )
 from tidelog.errors import InvalidConfig, InvariantError, KafkaStorageError
+from tidelog.log.leader_epoch import epoch_after_loss
 from tidelog.log.loading.load_watch import LoadWatcher
 from tidelog.manager.directories.log_dir import (
     check_outside,
@@ -134,6 +136,9 @@ class Rescue:
             self._entries += left_out_entries(self._source, self._disk)
             self._describe(beside, directory_id, topics, done)
             self._open_once(beside, done)
+            # What could not be read may have been in epochs of which nothing is left.
+            least = epoch_after_loss(greatest_epoch(self._fs, beside), self._machine.rng)
+            write_least_epoch(self._fs, beside, LeastEpoch(least, is_closed=False))
             if self._disk.shortage is not None:
                 raise self._disk.shortage  # what was left out for it may be whole
             # Only now: an unfinished copy would pass for all that could be read.
