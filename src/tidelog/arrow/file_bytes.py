@@ -8,12 +8,9 @@ that is, gives its record batches and then an error.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _CONTINUATION: Final = b"\xff\xff\xff\xff"
 """The first word of each message of an Arrow stream, of its end too."""
@@ -137,11 +134,3 @@ FORMS: Final[dict[str, type[StreamBytes | ParquetBytes]]] = {
     "parquet": ParquetBytes,
 }
 """The forms by the names that commands give them."""
-
-
-def record_bytes(batches: Iterator[pa.RecordBatch], form: FileBytes) -> Iterator[bytes]:
-    """Yield the whole file of some batches, piece by piece."""
-    yield form.head()
-    for batch in batches:
-        yield form.rows(batch)
-    yield form.end()

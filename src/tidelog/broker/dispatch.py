@@ -6,7 +6,6 @@ Kafka: ``KafkaApis`` and ``RequestContext``.
 from __future__ import annotations
 
 import inspect
-import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.broker.client_request import Disconnect, Later, OnThread, Request, refused
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
 _LEAST_BYTES: Final = 4 << 20
 _SHARES: Final = 2
 """What is answered about the elements of a request takes about as much as they do."""
-
-_log = logging.getLogger(__name__)
 
 
 class Pending:

@@ -66,7 +66,6 @@ class BrokerServer(OfOneProcess):
         self.addresses: Final = [Address(*one.getsockname()[:2]) for one in self._sockets]
         """Where it listens, in the order of the settings."""
         self._thread: threading.Thread | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._is_ready = threading.Event()
         self._stop: Callable[[], None] = lambda: None
         self._error: BaseException | None = None

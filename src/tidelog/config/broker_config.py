@@ -28,7 +28,6 @@ from tidelog.config.option import (
     options_of,
     parse_options,
     read_value,
-    to_properties,
 )
 from tidelog.errors import InvalidConfig
 
@@ -327,10 +326,6 @@ class BrokerConfig:
         if not config.log_cleaner_enable or config.log_cleaner_threads < 1:
             _LOGGER.warning("cleaner-off threads=%d", config.log_cleaner_threads)
         return config
-
-    def to_properties(self) -> dict[str, str]:
-        """Return the settings that differ from their defaults, without ``log_defaults``."""
-        return to_properties(self)
 
     def with_log_defaults(self, defaults: LogConfig, given: frozenset[str]) -> BrokerConfig:
         """Return a copy with these settings for topics without their own."""

@@ -23,7 +23,6 @@ SettingValue: TypeAlias = "str | int | float | timedelta | Sequence[str]"
 VARIABLE_PREFIX: Final = "TIDELOG_"
 """``TIDELOG_LOG_RETENTION_MS`` is ``log.retention.ms``."""
 
-_BROKER: Final = {known.name for known in options_of(BrokerConfig)}
 _SYNONYMS: Final = {s.name for known in options_of(LogConfig) for s in known.synonyms}
 _TOPIC_NAMES: Final = {
     name: known.name

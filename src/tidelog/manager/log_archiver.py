@@ -54,7 +54,6 @@ class LogArchiver:
         self, machine: Machine, store: Objects, log: Log, topic: Topic, number: int
     ) -> None:
         self.log: Final = log
-        self._machine = machine
         self._store = store
         self._copier: Final = Copier(
             machine.fs,

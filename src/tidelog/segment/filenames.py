@@ -174,11 +174,6 @@ def offset_from_file_name(name: str) -> int:
     return int(text)
 
 
-def offset_from_file(path: str) -> int:
-    """Return the offset at the start of a file's name."""
-    return offset_from_file_name(path.rpartition("/")[2])
-
-
 def is_index_file(path: str) -> bool:
     """Return whether this is an offset, time or transaction index without a further suffix."""
     return path.endswith(_INDEX_SUFFIXES)

@@ -28,6 +28,3 @@ class LogOffsetMetadata(NamedTuple):
         """Whether this is in an earlier segment; False if either segment is unknown."""
         known = not self.is_offset_only and not that.is_offset_only
         return known and self.segment_base_offset < that.segment_base_offset
-
-
-UNKNOWN_OFFSET_METADATA: Final = LogOffsetMetadata(UNKNOWN_OFFSET)

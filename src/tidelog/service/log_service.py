@@ -221,10 +221,6 @@ class LogService(LogManager):
         """Return why the last move of a partition ended without success; empty if it did not."""
         return self._mover.ended.get(TopicPartition(topic, partition), "")
 
-    def replace_current_with_future(self, topic: str, partition: int) -> None:
-        """Make the copy of a partition its log; see ``PartitionMover``."""
-        self._mover.replace_current_with_future(TopicPartition(topic, partition))
-
     def async_delete(
         self, topic: str, partition: int, *, is_future: bool = False, is_stray: bool = False
     ) -> Log | None:

@@ -21,7 +21,6 @@ from tidelog.datadir.partition_directories import log_bytes
 from tidelog.errors import (
     CommitPending,
     DirectoryFull,
-    InvalidArgument,
     InvalidReplicaAssignment,
     KafkaError,
     KafkaStorageError,
@@ -39,7 +38,7 @@ from tidelog.service.move_pace import CopyThrottle, MoveRates
 from tidelog.staging.finished import add_finished, finished_for, read_finished
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
     from uuid import UUID
 
     from tidelog.log.log import Log
@@ -431,7 +430,7 @@ class PartitionMover(ManagerPart):
                 self._delays.pop(key, None)
                 self._schedule(key)
                 return
-            if not self._exchange_once(key, _copy_rest):  # no append comes in between
+            if not self._exchange_once(key):
                 self._abandon(key, "its log is gone")
         except Exception as error:  # noqa: BLE001 - no error may leave the partition paused
             self._failed(key, error)
@@ -499,19 +498,10 @@ class PartitionMover(ManagerPart):
     def _is_online(self, log: Log) -> bool:
         return self._log_dirs.get(log.data_dir) is not None
 
-    def replace_current_with_future(self, key: TopicPartition) -> None:
-        """Make the copy the partition's log; the old log is deleted later, not closed now.
+    def _exchange_once(self, key: TopicPartition) -> bool:
+        """Copy the rest and exchange the logs; False if one of them is missing.
 
-        Raises KafkaStorageError if one of the two is missing or the disk fails, InvalidArgument if
-        the copy is shorter.
-        """
-        if not self._exchange_once(key, _check_length):
-            raise KafkaStorageError(f"{key} has no log, or no copy of it")
-
-    def _exchange_once(self, key: TopicPartition, prepare: Callable[[Log, Log], None]) -> bool:
-        """Exchange the logs under one hold of the locks; False if one of them is missing.
-
-        ``prepare`` is called before, with the log and its copy, under the same locks.
+        Both under one hold of the locks: no append comes in between.
         """
         with self._registry.change_lock:
             partition, copy = self._registry.partition(key), self._registry.future(key)
@@ -521,7 +511,7 @@ class PartitionMover(ManagerPart):
                 self._check_not_held(key)
                 current = partition.log
                 source_path = current.data_dir
-                prepare(current, copy)
+                _copy_rest(current, copy)
                 self._exchange(key, partition, copy)
         self._after_exchange(key, source_path, copy)
         return True
@@ -729,12 +719,6 @@ def _copy_rest(current: Log, copy: Log) -> None:
         _copy_piece(current, copy)
     _roll_as(current, copy, current.log_end_offset)
     _align(current, copy)
-
-
-def _check_length(current: Log, copy: Log) -> None:
-    """Raise InvalidArgument unless the copy has all that the log has."""
-    if copy.log_end_offset < current.log_end_offset:
-        raise InvalidArgument(f"{copy.directory} is shorter than {current.directory}")
 
 
 def _roll_as(current: Log, copy: Log, offset: int) -> None:

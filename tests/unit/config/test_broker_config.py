@@ -167,11 +167,3 @@ def test_a_broker_without_cleaner_gets_a_warning(
         BrokerConfig.parse(properties)
 
     assert "cleaner-off" in caplog.text
-
-
-def test_properties_are_read_back() -> None:
-    """Parsing the formatted text gives the same settings."""
-    config = BrokerConfig.parse({"log.dirs": "/a,/b", "log.cleaner.enable": "true"})
-
-    assert config.to_properties() == {"log.dirs": "/a,/b"}
-    assert BrokerConfig.parse(config.to_properties()) == config

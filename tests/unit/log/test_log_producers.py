@@ -172,7 +172,7 @@ def test_recovery_starts_with_the_newest_snapshot() -> None:
     log = home.open(clean=False, recovery_point=3)
 
     assert log.producers.producers[1].last_sequence == 3
-    assert log.producers.first_undecided_offset == 3
+    assert min(log.producers.ongoing.values()) == 3
 
 
 def test_what_recovery_cuts_takes_no_earlier_snapshot() -> None:
@@ -322,7 +322,7 @@ def test_a_truncation_below_an_open_transaction_forgets_it(*, is_full: bool) -> 
         log.truncate_to(3)
 
     assert log.first_unstable_offset is None
-    assert log.producers.first_undecided_offset is None
+    assert not log.producers.ongoing
 
 
 def test_a_truncation_keeps_replicated_ends_of_transactions() -> None:
@@ -371,7 +371,7 @@ def test_a_truncation_knows_the_transactions_of_producers_that_expired(
     log.truncate_to(cut)
 
     assert log.last_stable_offset == stable
-    assert log.producers.first_undecided_offset == (0 if stable < cut else None)
+    assert [*log.producers.ongoing.values()] == ([0] if stable < cut else [])
     log.close()
     log = home.open()
     log.update_high_watermark(cut)

@@ -35,7 +35,6 @@ def test_the_offset_is_the_part_before_the_first_dot(name: str) -> None:
     Scenario: UnifiedLogTest.testOffsetFromProducerSnapshotFile
     """
     assert filenames.offset_from_file_name(name) == 10
-    assert filenames.offset_from_file(f"/d.1/{name}") == 10
 
 
 @pytest.mark.parametrize("name", ["leader-epoch-checkpoint", ".log", "1_0.log", "9" * 19 + ".log"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidelog.segment.offset_metadata import UNKNOWN_OFFSET_METADATA, LogOffsetMetadata
+from tidelog.segment.offset_metadata import LogOffsetMetadata
 
 EARLY = LogOffsetMetadata(5, 0, 100)
 LATE = LogOffsetMetadata(9, 0, 250)
@@ -21,5 +21,4 @@ def test_an_offset_without_a_location_compares_with_nothing() -> None:
     bare = LogOffsetMetadata(5)
 
     assert bare.is_offset_only
-    assert UNKNOWN_OFFSET_METADATA.is_offset_only
     assert not bare.is_on_older_segment(NEXT)

@@ -5,7 +5,6 @@ Kafka: ``ReplicationControlManager`` and ``ReplicaManager.deleteRecords``.
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from tidelog.broker.topics.topic_names import TopicNames
     from tidelog.manager.log_manager import LogManager
 
-_log = logging.getLogger(__name__)
 
 _DEFAULT: Final = -1
 _UP_TO_HIGH_WATERMARK: Final = -1

@@ -134,7 +134,6 @@ class _Hashing:
 
     def __init__(self, plan: SpreadPlan, number: int, max_entries: int) -> None:
         self._plan = plan
-        self._source = plan.files[number]
         self._group = plan.offsets_of(plan.group_of(number))
         self._max_entries = max_entries
         self._table = KeyTable(with_kernels=plan.with_kernels)

@@ -67,8 +67,6 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-GROWTH_BYTES: Final = 10
-"""Bytes by which a record may grow: its timestamp delta and, in consequence, its length field."""
 KEPT_FLAGS: Final = 0x3F
 """Attribute bits that a rewritten batch keeps: all except the delete horizon's."""
 EMPTY_FLAGS: Final = 0x38
@@ -292,7 +290,8 @@ def rewrite_batches(
         horizon_ms: the delete horizon for batches that need one.
         copy: whether to copy batches that are unchanged; otherwise they get a column with POSITION
             -1 and no bytes.
-        out: the buffer; the size of the batches plus ``GROWTH_BYTES`` per record is always enough.
+        out: the buffer; the size of the batches plus 10 bytes per record is always enough, since a
+            record grows by its timestamp delta and, in consequence, its length field.
         written: filled with a column for each batch that remains.
         results: filled with the result for each batch.
 

@@ -117,12 +117,6 @@ class ProducerStateManager:
         return min(firsts, key=lambda first: first.offset, default=None)
 
     @property
-    def first_undecided_offset(self) -> int | None:
-        """First offset of the open transactions."""
-        first = self._ongoing.first
-        return None if first is None else first.first_offset.offset
-
-    @property
     def ongoing(self) -> dict[int, int]:
         """The first offset of each open transaction, by producer; needs no lock."""
         return {txn.producer_id: txn.first_offset.offset for txn in self._ongoing.snapshot()}

@@ -5,7 +5,6 @@ So that the search for batches, which passes by zeros as by any damage, needs to
 
 from __future__ import annotations
 
-import os
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
@@ -149,9 +148,3 @@ class FailingFile(FileBelow):
                 break
             at += count
         return max(at - position, 0)
-
-
-def name_of(path: str) -> str:
-    """Return a file as reports name it: with the directory that it is in."""
-    above, name = os.path.split(path)
-    return os.path.join(os.path.basename(above), name)

@@ -268,13 +268,13 @@ def test_a_stream_is_what_pyarrow_writes_and_shows_each_cut() -> None:
     """Cut anywhere before its end, it gives its batches and then an error."""
     batch = pa.record_batch({"n": pa.array([1, 2, 3])})
     form = file_bytes.StreamBytes(batch.schema)
-    written = b"".join(file_bytes.record_bytes(iter([batch, batch]), form))
+    pieces = [form.head(), form.rows(batch), form.rows(batch)]
+    written = b"".join([*pieces, form.end()])
     expected = io.BytesIO()
     with pa.ipc.new_stream(expected, batch.schema) as stream:
         stream.write_batch(batch)
         stream.write_batch(batch)
 
     assert written == expected.getvalue()
-    pieces = [form.head(), form.rows(batch), form.rows(batch)]
     for count in range(1, 4):
         assert len(rows_before_error(b"".join(pieces[:count]))) == 3 * (count - 1)
