@@ -37,20 +37,21 @@ class OffsetCheckpointing:
         self._told: dict[tuple[str, Write], str] = {}
         """Why a file could not be written when that was tried last; it is tried for each reader."""
 
-    def write(self, log_dir: LogDir) -> None:
-        """Checkpoint all offsets of a directory.
+    def write(self, log_dir: LogDir, write: Write = DirectoryCheckpoints.write) -> None:
+        """Checkpoint the offsets of a directory: all, or those of the one file that ``write`` does.
 
         Raises KafkaStorageError; unless the disk was full the directory is offline then.
         """
-        self._write(log_dir, lambda checkpoints, logs: checkpoints.write(logs))
-
-    def write_high_watermarks(self, log_dir: LogDir) -> None:
-        """Checkpoint only what readers of other processes see; raises as ``write``."""
-        self._write(log_dir, lambda checkpoints, logs: checkpoints.write_high_watermarks(logs))
-
-    def write_log_starts(self, log_dir: LogDir) -> None:
-        """Checkpoint only where logs start that start within a segment; raises as ``write``."""
-        self._write(log_dir, lambda checkpoints, logs: checkpoints.write_log_starts(logs))
+        checkpoints = log_dir.checkpoints
+        try:
+            checkpoints.exclusively(
+                lambda: write(checkpoints, self._registry.to_checkpoint(log_dir.path))
+            )
+        except OSError as error:
+            # ENOTDIR: it is the data directory itself that something has taken the place of.
+            if error.errno not in PASSING or error.errno == errno.ENOTDIR:
+                self._log_dirs.take_offline(log_dir.path, error)
+            raise KafkaStorageError(f"writing checkpoints of {log_dir.path}: {error}") from error
 
     def write_if_ahead(self, key: TopicPartition, log: Log) -> None:
         """Checkpoint the directory of a log if its files give offsets above those of the log.
@@ -90,21 +91,9 @@ class OffsetCheckpointing:
         for log_dir in self._log_dirs:
             one = log_dir.path, write
             try:
-                self._write(log_dir, write)
+                self.write(log_dir, write)
                 self._told.pop(one, None)
             except KafkaStorageError as error:
                 if self._told.get(one) != str(error):
                     self._told[one] = str(error)
                     _log.error("checkpoint-failed directory=%s reason=%s", log_dir.path, error)
-
-    def _write(self, log_dir: LogDir, write: Write) -> None:
-        checkpoints = log_dir.checkpoints
-        try:
-            checkpoints.exclusively(
-                lambda: write(checkpoints, self._registry.to_checkpoint(log_dir.path))
-            )
-        except OSError as error:
-            # ENOTDIR: it is the data directory itself that something has taken the place of.
-            if error.errno not in PASSING or error.errno == errno.ENOTDIR:
-                self._log_dirs.take_offline(log_dir.path, error)
-            raise KafkaStorageError(f"writing checkpoints of {log_dir.path}: {error}") from error

@@ -22,6 +22,7 @@ from tidelog.cleaner.failed_cleanings_file import read_failures, write_failures
 from tidelog.codec.shown_rows import PartitionNumber, TopicName
 from tidelog.config.deletion_settings import DELETION_SETTINGS
 from tidelog.datadir.effective_config import NO_SETTINGS
+from tidelog.datadir.offset_checkpoints import DirectoryCheckpoints
 from tidelog.env.forks import OfOneProcess
 from tidelog.errors import (
     CleaningAborted,
@@ -276,7 +277,7 @@ class OnDemand(OfOneProcess, ManagerPart):
         known = self._registry.logs()
         logs = [known[key] for key in keys if key in known]
         for log_dir in {self._log_dirs.of(log) for log in logs}:
-            self._checkpointing.write_log_starts(log_dir)
+            self._checkpointing.write(log_dir, DirectoryCheckpoints.write_log_starts)
         for log in logs:
             # Where a log starts with a segment there is no line: those before must stay deleted.
             if 0 < log.local_log_start_offset == log.segments.first_base_offset:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from tidelog.config.option import INT64_MAX
 from tidelog.datadir.birth import settings_of_birth
 from tidelog.datadir.effective_config import effective_config
+from tidelog.datadir.offset_checkpoints import DirectoryCheckpoints
 from tidelog.env.clock import NS_PER_MS
 from tidelog.env.forks import OfOneProcess
 from tidelog.errors import (
@@ -119,10 +120,7 @@ class StagedCommits(OfOneProcess, ManagerPart):
             try:
                 found = list(journals(self._machine.fs, log_dir.path))
             except (OSError, KafkaStorageError) as error:
-                if lacks_resources(error):
-                    text = f"reading the journals of {log_dir.path}: {error}"
-                    raise KafkaStorageError(text) from error
-                self._log_dirs.take_offline(log_dir.path, error)
+                self._log_dirs.not_read("journals", log_dir.path, error)
                 continue
             for journal in map(partial(self._without_deleted, log_dir.path), found):
                 self._note(log_dir.path, journal, "the process that committed it has ended")
@@ -634,7 +632,7 @@ class _Directory(ManagerPart):
         paths = {self.path} | {log.data_dir for log in logs if log is not None}
         for log_dir in self._log_dirs:
             if log_dir.path in paths:
-                self._checkpointing.write_high_watermarks(log_dir)
+                self._checkpointing.write(log_dir, DirectoryCheckpoints.write_high_watermarks)
 
 
 def _share_stream(journal: Journal, transaction: Transaction) -> bool:

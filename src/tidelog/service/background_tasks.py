@@ -62,13 +62,16 @@ class BackgroundTasks(ManagerPart):
         super().__init__(shared)
         self._deleter = deleter
         self._requests = requests
-        self._answers = Pass(requests.look)
+        self.answer_requests: Final = Pass(requests.look).run
+        """Begins what other processes requested, and continues with what was begun."""
         self._reopener = reopener
         self._late = late
         self._staged = staged
         self._handles: list[Handle] = []
         self._gate = TaskGate()
-        self._commits = Pass(ReadyCommits(staged, lambda: self._gate.is_closed).commit_all)
+        ready = ReadyCommits(staged, lambda: self._gate.is_closed)
+        self.commit_ready: Final = Pass(ready.commit_all).run
+        """Commits the transactions that other processes wait for."""
         watermarks = self.guarded(self._checkpointing.checkpoint_high_watermarks)
         self._watermarks = SharedRounds("tidelog-watermarks", watermarks, self._machine)
         self.archiving: Final = archiving and archiving(lambda: self._gate.is_closed)
@@ -170,14 +173,6 @@ class BackgroundTasks(ManagerPart):
                 break
             count += self._late.load(key, lambda: self._gate.is_closed)
         return count
-
-    def answer_requests(self) -> None:
-        """Begin what other processes requested, and continue with what was begun."""
-        self._answers.run()
-
-    def commit_ready(self) -> None:
-        """Commit the transactions that other processes wait for."""
-        self._commits.run()
 
     def answer_mail(self, looked: Callable[[], None], done: Callable[[], None]) -> None:
         """Do both now, on a thread of the scheduler, then checkpoint high watermarks.

@@ -21,7 +21,7 @@ from tidelog.embedded.doors import open_briefly
 from tidelog.env.unix_sockets import connect_in, listen_in, ring_in
 from tidelog.env.waiting import sleep_ms
 from tidelog.errors import DirectoryLocked, NotServed
-from tidelog.service.log_service import LogService
+from tidelog.service.requests.request_service import RequestService
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -98,17 +98,15 @@ def test_what_was_left_for_the_process_is_looked_at_when_it_is_rung(
 ) -> None:
     """So a command does not wait for the next look, which comes once a second."""
     create = [sys.executable, "-m", "tidelog", "create", "-d", os.fspath(data)]
+    looks: list[int] = []
+    look = RequestService.look
+
+    def counted(service: RequestService) -> None:
+        looks.append(1)
+        look(service)
+
+    monkeypatch.setattr(RequestService, "look", counted)
     with tidelog.open(data) as logs:
-        looks: list[int] = []
-        assert isinstance(logs.manager, LogService)
-        answers = logs.manager.tasks._answers
-        look = answers._work
-
-        def counted() -> None:
-            looks.append(1)
-            look()
-
-        monkeypatch.setattr(answers, "_work", counted)
 
         def is_looked() -> bool:
             before = len(looks)

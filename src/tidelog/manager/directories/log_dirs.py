@@ -226,6 +226,15 @@ class LogDirs:
         if error.errno not in PASSING:
             self.take_offline(path, error)
 
+    def not_read(self, what: str, path: str, error: OSError | KafkaStorageError) -> None:
+        """Put a directory out of use of which ``what`` cannot be read.
+
+        Raises KafkaStorageError if file descriptors or memory ran out: that is not its fault.
+        """
+        if lacks_resources(error):
+            raise KafkaStorageError(f"reading the {what} of {path}: {error}") from error
+        self.take_offline(path, error)
+
     @contextmanager
     def failing(self, path: str, doing: str) -> Iterator[None]:
         """Raise an OSError of the body as KafkaStorageError; ``path`` goes offline unless full."""

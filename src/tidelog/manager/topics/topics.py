@@ -46,7 +46,7 @@ from tidelog.errors import (
     KafkaStorageError,
     UnknownTopicOrPartition,
 )
-from tidelog.log.directory_guard import NO_RESOURCES, lacks_resources
+from tidelog.log.directory_guard import NO_RESOURCES
 from tidelog.manager.topics.topic_checks import altered_config, following, new_topic
 from tidelog.readonly.cluster_metadata import find_broker_settings
 from tidelog.segment.filenames import TopicPartition, check_topic_type
@@ -292,9 +292,7 @@ class Topics:
             topic = self.get(name)
             followed = replace(topic, birth=following(topic, follow)) if follow else topic
             config = altered_config(followed, settings, unset, defaults=self.defaults)
-            changed = followed.changed(config=config)
-            self._write(self._catalogue.replacing(changed))
-            return changed
+            return self._replace(followed.changed(config=config))
 
     def extend(self, name: str, homes: Sequence[UUID]) -> Topic:
         """Add partitions after the last, each in the directory of that id; see ``new_topic``."""
@@ -302,17 +300,14 @@ class Topics:
             topic = self.get(name)
             first = max(topic.partitions) + 1
             added = dict(enumerate(homes, start=first))
-            partitions = {**topic.partitions, **added}
-            changed = topic.changed(partitions=partitions)
-            self._write(self._catalogue.replacing(changed))
-            return changed
+            return self._replace(topic.changed(partitions={**topic.partitions, **added}))
 
     def shrink(self, name: str, numbers: Collection[int]) -> None:
         """Undo an ``extend`` by the partitions of these numbers."""
         with self._lock:
             topic = self.get(name)
             kept = {at: home for at, home in topic.partitions.items() if at not in numbers}
-            self._write(self._catalogue.replacing(topic.changed(partitions=kept)))
+            self._replace(topic.changed(partitions=kept))
 
     def place(self, name: str, topic_id: UUID, partition: int, home: UUID) -> None:
         """Note where a partition lies, which may be a new one, or one of a new topic.
@@ -330,8 +325,7 @@ class Topics:
                 self._write(self._catalogue.with_topics([topic]), last=home)
             elif topic.partitions.get(partition) != home:
                 partitions = {**topic.partitions, partition: home}
-                changed = topic.changed(partitions=partitions)
-                self._write(self._catalogue.replacing(changed), last=home)
+                self._replace(topic.changed(partitions=partitions), last=home)
 
     def is_placed(self, name: str, partition: int, home: UUID) -> bool:
         """Say whether the file of every directory in use is known to place a partition here."""
@@ -350,8 +344,7 @@ class Topics:
         with self._lock:
             topic = self._catalogue.topics[name]
             partitions = {**topic.partitions, partition: home}
-            restored = topic.changed(partitions=partitions).changed()
-            self._write(self._catalogue.replacing(restored), last=home)
+            self._replace(topic.changed(partitions=partitions).changed(), last=home)
 
     def delete(self, name: str) -> None:
         """Take a topic away; what is left of its directories is deleted, not adopted."""
@@ -418,7 +411,7 @@ class Topics:
                 catalogue = read_catalogue(self._fs, one.path)
                 marked = self._marked[one.path] = marked_topics(self._fs, one.path)
             except (OSError, KafkaStorageError) as error:
-                self._not_read(one, error)
+                self._dirs.not_read("topics", one.path, error)
                 continue
             self._written[one.path] = catalogue
             self._read_from[one.path] = without_marked(catalogue, marked)
@@ -438,7 +431,7 @@ class Topics:
                 )
                 adopted.append((one.path, merged.topics.keys() - known.topics.keys()))
             except (OSError, KafkaStorageError) as error:
-                self._not_read(one, error)
+                self._dirs.not_read("topics", one.path, error)
         merged = self._inheriting(merged)
         for path, names in adopted:
             log_adopted(path, [merged.topics[name] for name in names])
@@ -510,11 +503,10 @@ class Topics:
             if unlike:
                 _log.warning("topic-settings-of-birth topic=%s kept=%s", name, "; ".join(unlike))
 
-    def _not_read(self, one: LogDir, error: OSError | KafkaStorageError) -> None:
-        """Take a directory offline whose topics cannot be read; raise if that is not its fault."""
-        if lacks_resources(error):
-            raise KafkaStorageError(f"reading the topics of {one.path}: {error}") from error
-        self._dirs.take_offline(one.path, error)
+    def _replace(self, changed: Topic, *, last: UUID | None = None) -> Topic:
+        """Write a topic in place of the one of its name; see ``_write``."""
+        self._write(self._catalogue.replacing(changed), last=last)
+        return changed
 
     def _write(self, catalogue: Catalogue, *, last: UUID | None = None) -> None:
         """Write the catalogue where it differs from what stands there, then take it as ours.
