@@ -6,7 +6,7 @@ import os
 from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from tidelog.cli.progress import Unit, current_line
+from tidelog.cli.progress import current_line
 from tidelog.cli.terminal import print_counts, print_message
 from tidelog.datadir.catalogue import METADATA_TOPIC
 from tidelog.datadir.partition_directories import is_partition_directory
@@ -107,7 +107,7 @@ class ChosenPartitions(NamedTuple):
         is read. One that is gone is named on stderr and left out.
         """
         line, total = current_line(), len(self.places)
-        with line.task("reading", total, Unit("partition")) as task:
+        with line.task("reading", total, "partition") as task:
             for number, place in enumerate(self.places):
                 task.show(number, what=f"reading {place.key}")
                 answers = self.ask(command, place, question)

@@ -11,7 +11,7 @@ import os
 from collections import deque
 from contextlib import ExitStack, contextmanager
 from threading import RLock
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final
 
 from tidelog.cli import terminal
 from tidelog.cli.shown import Shown
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from tidelog.env.clock import Clock
     from tidelog.log.loading.load_watch import RecoveryProgress
-    from tidelog.manager.lifecycle.load_progress import LoadProgress
+    from tidelog.manager.log_manager import LogManager
 
 SHOWN_AFTER_MS: Final = 1_000
 """How long a command works before the line appears."""
@@ -39,13 +39,8 @@ _MAX_CELLS: Final = 24
 _ERASE: Final = "\r\x1b[K"
 
 
-class Unit(NamedTuple):
-    """What a task counts: bytes, with a rate, or things with a name in the singular."""
-
-    noun: str = ""
-
-
-BYTES: Final = Unit()
+BYTES: Final = ""
+"""The unit of a task that counts bytes, with a rate; of others a noun in the singular."""
 
 
 class ProgressLine:
@@ -90,7 +85,7 @@ class ProgressLine:
 
     @contextmanager
     def task(
-        self, what: str, total: int | None = None, unit: Unit = BYTES, *, at_once: bool = False
+        self, what: str, total: int | None = None, unit: str = BYTES, *, at_once: bool = False
     ) -> Iterator[Task]:
         """Show the progress of the body.
 
@@ -158,7 +153,7 @@ class Task:
     """Some work whose progress is shown; see ``ProgressLine.task``."""
 
     def __init__(
-        self, line: ProgressLine, what: str, total: int | None, unit: Unit, *, at_once: bool
+        self, line: ProgressLine, what: str, total: int | None, unit: str, *, at_once: bool
     ) -> None:
         self.at_once: Final = at_once
         self.is_drawn = False
@@ -176,16 +171,21 @@ class Task:
         *,
         total: int | None = None,
         what: str | None = None,
-        unit: Unit | None = None,
+        unit: str | None = None,
     ) -> None:
         """Note how much is done; ``total``, ``what`` and ``unit`` replace what was known."""
         self._done = done
-        self._unit = unit or self._unit
+        if unit is not None:
+            self._unit = unit
         if total is not None:
             self._total = total
         if what is not None:
             self._what = printable(what)
         self._line.reached(self)
+
+    def add(self, count: int) -> None:
+        """Note that so much more is done; any thread may."""
+        self.show(self._done + count)
 
     def text(self, columns: int = 0) -> str:
         """Return the line, with a bar if that fits; called each time that it is drawn."""
@@ -196,7 +196,7 @@ class Task:
         parts = [f"{share:.0%}", *self._amount()]
         per_second = self._per_second(now_ms)
         if per_second:
-            if self._unit is BYTES:
+            if self._unit == BYTES:
                 parts.append(f"{format_bytes(round(per_second))}/s")
             left = max(self._total - self._done, 0) / per_second
             parts.append(f"{duration(math.ceil(left) * MS_PER_S)} left")
@@ -211,12 +211,12 @@ class Task:
         """Return how much is done, and of how much, as text."""
         if self._total is None:
             return [self._count(self._done)] if self._done else []
-        if self._unit is BYTES:
+        if self._unit == BYTES:
             return [f"{format_bytes(self._done)} of {format_bytes(self._total)}"]
         return [f"{self._done:,} of {self._count(self._total)}"]
 
     def _count(self, amount: int) -> str:
-        return format_bytes(amount) if self._unit is BYTES else counted(amount, self._unit.noun)
+        return format_bytes(amount) if self._unit == BYTES else counted(amount, self._unit)
 
     def _per_second(self, now_ms: int) -> float:
         """Return the rate of the last seconds; 0.0 before there is one."""
@@ -309,7 +309,7 @@ class ShownWork(LoadWatcher):
 @contextmanager
 def showing_load() -> Iterator[ShownLoad]:
     """Show how many logs of a service's directories are loaded, within the body."""
-    with current_line().task("loading logs", 0, Unit("log")) as task:
+    with current_line().task("loading logs", 0, "log") as task:
         yield ShownLoad(task)
 
 
@@ -318,9 +318,9 @@ class ShownLoad:
 
     def __init__(self, task: Task) -> None:
         self._task = task
-        self._manager: _Loading | None = None
+        self._manager: LogManager | None = None
 
-    def begin(self, manager: _Loading) -> None:
+    def begin(self, manager: LogManager) -> None:
         """Take note of what loads the logs."""
         self._manager = manager
 
@@ -335,9 +335,3 @@ class ShownLoad:
             else:
                 self._task.show(amounts.done_logs, total=amounts.all_logs)
         return False
-
-
-class _Loading(Protocol):
-    """What loads logs."""
-
-    progress: LoadProgress | None

@@ -192,10 +192,10 @@ def read_assigned(record: Record) -> Assigned | None:
     if value is None or value["protocolType"] != _CONSUMERS:
         return Assigned(group, frozenset())
     sent = (member["assignment"] for member in value["members"])
-    return Assigned(group, frozenset(key for data in sent for key in _assigned(data)))
+    return Assigned(group, frozenset(key for data in sent for key in assigned_partitions(data)))
 
 
-def _assigned(data: bytes) -> list[TopicPartition]:
+def assigned_partitions(data: bytes) -> list[TopicPartition]:
     """Return the partitions that the leader of a group has sent for a member, as bytes of its own.
 
     None where they are malformed, which no broker looks at.

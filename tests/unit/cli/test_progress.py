@@ -7,7 +7,7 @@ from errno import EIO
 
 import pytest
 
-from tidelog.cli.progress import ProgressLine, Unit
+from tidelog.cli.progress import ProgressLine
 from tidelog.cli.shown import Shown
 from tidelog.cli.terminal import print_message
 from tidelog.testing import ManualClock
@@ -146,7 +146,7 @@ def test_without_a_total_the_line_shows_how_long_it_takes(screen: Screen) -> Non
 
 def test_things_are_counted_as_things(screen: Screen) -> None:
     """Partitions have no megabytes."""
-    with screen.line.task("reading", 2_000, Unit("partition")) as task:
+    with screen.line.task("reading", 2_000, "partition") as task:
         screen.clock.advance(2_000)
         task.show(1_000, what="reading t-999")
 

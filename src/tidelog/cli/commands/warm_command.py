@@ -22,11 +22,11 @@ COMMAND: Final = Command(
 
 def run(args: Namespace) -> int:
     """Compile the kernels that are not cached; print how many seconds each part took."""
-    from tidelog.cli.progress import Unit, current_line
+    from tidelog.cli.progress import current_line
     from tidelog.kernels.runtime.gate import KERNEL_MODULES, warm
 
     total = len(KERNEL_MODULES)
-    with current_line().task("loading kernels", total, Unit("module"), at_once=True) as task:
+    with current_line().task("loading kernels", total, "module", at_once=True) as task:
         names: list[str] = []
 
         def show(name: str) -> None:

@@ -24,13 +24,14 @@ from tidelog.env.unix_sockets import ring_in
 from tidelog.env.waiting import sleep_ms
 from tidelog.errors import RequestFailed
 from tidelog.mailbox.wait import Desk
+from tidelog.segment.filenames import numbers_by_topic
 from tidelog.service.requests.carry_out import carry_out
 from tidelog.service.requests.home import Home
 from tidelog.service.requests.request_client import WAIT_MS, Asker, here_or_there
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from tidelog.cli.partition_choice import Place
@@ -95,13 +96,15 @@ def perform_on(
 ) -> list[dict[str, Any]]:
     """Carry a command out on logs, as ``perform``; print its notes, return its rows.
 
-    ``opened``: by default a manager of the directories of ``places``. Nothing is done without any.
+    ``arguments``: all but the ``partitions``, which are those of ``places``. ``opened``: by default
+    a manager of their directories. Nothing is done without any.
     """
     if not places:
         return []
     opened = opened or partial(manager_of, args, places)
     data_dir = os.path.dirname(places[0].path)
-    done = perform(args.command, data_dir, arguments, opened, show=show)
+    given = {"partitions": numbers_by_topic(place.key for place in places), **arguments}
+    done = perform(args.command, data_dir, given, opened, show=show)
     for note in done["notes"] if isinstance(done, dict) else ():
         print_message(args.command, note)
     return list(_rows_of(done))
@@ -148,19 +151,10 @@ def asked(
         return here_or_there(asker, data_dir, here, command, arguments)
 
 
-def terms_of(args: Namespace, places: Iterable[Place]) -> dict[str, Any]:
-    """Return what the requests of several commands have in common: which logs, on which terms."""
+def terms_of(args: Namespace) -> dict[str, Any]:
+    """Return what the requests of several commands have in common: on which terms they act."""
     return {
-        "partitions": numbers_by_topic(places),
         "settings": dict(args.options),
         "now_ms": args.now,
         "server_properties": broker_properties(args),
     }
-
-
-def numbers_by_topic(places: Iterable[Place]) -> dict[str, list[int]]:
-    """Return the partitions of these places as a request names them."""
-    found: dict[str, list[int]] = {}
-    for place in places:
-        found.setdefault(place.topic, []).append(place.partition)
-    return found

@@ -85,10 +85,9 @@ def _hidden_offsets(log: Mapping[str, Any]) -> int:
 def _deleted(args: Namespace, places: list[Place]) -> list[dict[str, Any]]:
     """Delete the records, and print what was done to each log; return that."""
     from tidelog.cli.operations import print_shrunk
-    from tidelog.cli.serving.service_requests import numbers_by_topic, perform_on
+    from tidelog.cli.serving.service_requests import perform_on
 
     arguments = {
-        "partitions": numbers_by_topic(places),
         "before": args.before,
         "settings": dict(args.options),
         "now_ms": args.now,

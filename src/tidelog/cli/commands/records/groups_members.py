@@ -10,23 +10,21 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.cli.terminal import print_line, print_message, table
-from tidelog.codec.messages.message_reader import read_message, split_version
-from tidelog.codec.messages.message_table import nearest
 from tidelog.codec.shown_rows import as_json
 from tidelog.datadir.lock_file import has_writer
 from tidelog.embedded.door_client import DoorClient, check_answer
 from tidelog.env.paths import absolute_path
 from tidelog.env.unix_sockets import is_listened_in
-from tidelog.errors import InvalidArgument, InvalidRecord, NonEmptyGroup
+from tidelog.errors import InvalidArgument, NonEmptyGroup
 from tidelog.explain.groups import ShownMember
 from tidelog.explain.printable_text import printable
+from tidelog.readonly.group_positions import assigned_partitions
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator
 
 _COLUMNS: Final = ("group", "state", "member", "client", "host", "partitions")
-_ASSIGNMENT: Final = 1
 _PROTOCOLS: Final = ("consumer", "")
 """Whose assignments are read; readers in Python have none."""
 _UNKNOWN: Final = "Dead"
@@ -81,28 +79,11 @@ def _shown(group: dict[str, Any], member: dict[str, Any] | None) -> ShownMember:
     if member is None:
         return ShownMember(*place, None, None, None, None)
     instance = member["groupInstanceId"]
+    is_read = group["protocolType"] in _PROTOCOLS
+    keys = assigned_partitions(member["memberAssignment"]) if is_read else ()
     return ShownMember(
         *(*place, member["memberId"], instance, member["clientId"], member["clientHost"]),
-        partitions=_assigned(member["memberAssignment"])
-        if group["protocolType"] in _PROTOCOLS
-        else (),
-    )
-
-
-def _assigned(assignment: bytes) -> tuple[tuple[str, int], ...]:
-    """Return the partitions that a member has; none where it has made something else of them."""
-    if not assignment:
-        return ()
-    try:
-        version, rest = split_version(assignment)
-        message = nearest("consumer", _ASSIGNMENT, version)
-        found = read_message(message, rest, is_whole=False)
-    except InvalidRecord:
-        return ()
-    return tuple(
-        (of_topic["topic"], number)
-        for of_topic in found["assignedPartitions"]
-        for number in of_topic["partitions"]
+        partitions=tuple((key.topic, key.partition) for key in keys),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tidelog.cli.options import DIRECTORY_VARIABLE
@@ -13,12 +14,11 @@ from tidelog.cli.serving.service_requests import asked, perform
 from tidelog.cli.terminal import print_line
 from tidelog.codec.shown_rows import as_json
 from tidelog.config.log_config import LogConfig
-from tidelog.datadir.lock_file import LOCK_FILE, has_writer, writer_of
+from tidelog.datadir.lock_file import check_not_held, has_writer
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import (
     CannotUndo,
-    DirectoryLocked,
     InvalidArgument,
     RequestFailed,
     RequestNotTaken,
@@ -110,15 +110,9 @@ def _check_uncoordinated(chosen: ChosenPartitions, producer_id: int, key: TopicP
 def _ask_holder(path: str, producer_id: int, key: TopicPartition) -> None:
     """Raise what the process that has a directory says of a transaction: it may be a broker."""
     arguments = {"partitions": {key.topic: [key.partition]}, "producer_id": producer_id}
-
-    def here() -> None:
-        holder = writer_of(path)
-        if holder is not None:
-            raise DirectoryLocked(os.path.join(path, LOCK_FILE), holder)
-
     with suppress(RequestNotTaken):
         try:
-            asked("check-abort", path, arguments, here)
+            asked("check-abort", path, arguments, partial(check_not_held, path))
         except RequestFailed as error:
             if f"the transaction of producer {producer_id} in {key}" in error.text:
                 raise

@@ -25,7 +25,7 @@ JOB: Final = COMMAND._replace(
 def run(args: Namespace, spark: SparkSession) -> int:
     """Mirror the topics, or print what that would copy."""
     from tidelog.cli.operations import quiet
-    from tidelog.cli.progress import Unit, current_line
+    from tidelog.cli.progress import current_line
     from tidelog.embedded.spread_mirror import mirror_spread
     from tidelog.spark.jobs.job_progress import watch_tasks
     from tidelog.spark.jobs.spark_mirror import SparkMirrorWorkers, description_of
@@ -35,7 +35,7 @@ def run(args: Namespace, spark: SparkSession) -> int:
     description = description_of(source, target)
     with (
         quiet(args.dry_run),
-        current_line().task(f"{what} {source.name}", unit=Unit("task")) as task,
+        current_line().task(f"{what} {source.name}", unit="task") as task,
         watch_tasks(spark, lambda ended, tasks: task.show(ended, total=tasks or None), description),
     ):
         workers = SparkMirrorWorkers(spark, source)

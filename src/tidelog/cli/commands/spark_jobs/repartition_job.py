@@ -72,11 +72,11 @@ JOB: Final = Command(
 
 def run(args: Namespace, spark: SparkSession) -> int:
     """Write the records, and print what was written."""
-    from tidelog.cli.progress import Unit, current_line
+    from tidelog.cli.progress import current_line
     from tidelog.spark import repartition
 
     what = "counting" if args.dry_run else "repartitioning"
-    with current_line().task(f"{what} {args.topic}", unit=Unit("task")) as task:
+    with current_line().task(f"{what} {args.topic}", unit="task") as task:
         done = repartition(
             spark,
             args.directories,

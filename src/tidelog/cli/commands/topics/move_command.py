@@ -22,12 +22,8 @@ from tidelog.cli.options import (
 )
 from tidelog.cli.terminal import print_counts, print_message, print_row
 from tidelog.codec.shown_rows import list_as_json
-from tidelog.errors import (
-    DirectoryLocked,
-    InvalidArgument,
-    KafkaStorageError,
-    UnknownTopicOrPartition,
-)
+from tidelog.datadir.lock_file import check_not_held, writer_of
+from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
 from tidelog.explain.printable_text import format_bytes, printable
 
 if TYPE_CHECKING:
@@ -104,8 +100,9 @@ def run(args: Namespace) -> int:
 def _move(args: Namespace) -> int:
     """Move the partitions, one after another; a running service is asked to do it."""
     from tidelog.cli.partition_choice import choose_partitions
-    from tidelog.cli.serving.service_requests import asked, numbers_by_topic
+    from tidelog.cli.serving.service_requests import asked
     from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.segment.filenames import numbers_by_topic
 
     source, target = os.path.abspath(args.directory), os.path.abspath(args.target)
     if args.topic is None:
@@ -119,8 +116,9 @@ def _move(args: Namespace) -> int:
         raise InvalidArgument(f"--to {args.target}: the partitions are there already")
     if args.throttle is not None:
         limit = {"bytes_per_second": args.throttle or None}
-        asked("throttle-moves", source, limit, partial(_check_not_held, source))
-    arguments = {"partitions": numbers_by_topic(places), "target": target}
+        asked("throttle-moves", source, limit, partial(check_not_held, source))
+    numbers = numbers_by_topic(place.key for place in places)
+    arguments = {"partitions": numbers, "target": target}
     here = partial(_move_here, places, source, target, args.throttle)
     asked(args.command, source, arguments, here, _looking(places, source, target))
     for place in places:
@@ -213,8 +211,6 @@ def _looking(places: Sequence[Place], source: str, target: str) -> Callable[[Tas
 
 def _list(args: Namespace) -> int:
     """List the moves of a service, or those that wait for one; 0 also if there are none."""
-    from tidelog.datadir.lock_file import writer_of
-
     source = os.path.abspath(args.directory)
     rows = _moving(args, source)
     for row in rows:
@@ -236,7 +232,7 @@ def _moving(args: Namespace, source: str) -> list[dict[str, Any]]:
     from tidelog.manager.lifecycle.move_status import moves_in_files
 
     def here() -> list[dict[str, Any]]:
-        _check_not_held(source)
+        check_not_held(source)
         return list_as_json(moves_in_files(SYSTEM_FILES, _directories(args, source)))
 
     return [
@@ -250,15 +246,6 @@ def _directories(args: Namespace, source: str) -> list[str]:
     """Return the directories that the command line names, the source first."""
     target = None if args.target is None else os.path.abspath(args.target)
     return [source] if target in {None, source} else [source, str(target)]
-
-
-def _check_not_held(data_dir: str) -> None:
-    """Raise DirectoryLocked if a process holds the directory."""
-    from tidelog.datadir.lock_file import LOCK_FILE, writer_of
-
-    pid = writer_of(data_dir)
-    if pid is not None:
-        raise DirectoryLocked(os.path.join(data_dir, LOCK_FILE), pid)
 
 
 def _as_text(row: Mapping[str, Any]) -> str:
@@ -289,7 +276,7 @@ def _cancel(args: Namespace) -> int:
 
     def opened() -> AbstractContextManager[LogManager]:
         """Lock the directories, where an earlier service has left copies."""
-        _check_not_held(source)
+        check_not_held(source)
         if args.target is None:
             raise InvalidArgument("without a service, --to must name the directory of the copies")
         return open_to_change(*_directories(args, source))
@@ -309,7 +296,7 @@ def _throttle(args: Namespace) -> int:
     source = os.path.abspath(args.directory)
 
     def refuse() -> NoReturn:
-        _check_not_held(source)
+        check_not_held(source)
         raise InvalidArgument(f"no service runs on {source}, so nothing is being moved")
 
     arguments = {"bytes_per_second": args.throttle or None}

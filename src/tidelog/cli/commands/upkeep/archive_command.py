@@ -95,7 +95,7 @@ def run(args: Namespace) -> int:
     chosen = chosen_to_change(args)
     has_loss = chosen.report_missing(args.command)
     arguments = {
-        **terms_of(args, chosen.places),
+        **terms_of(args),
         "are_named": bool(args.topics),
         "to": uri,
         "takes_over": args.takes_over,

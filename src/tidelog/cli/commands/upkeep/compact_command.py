@@ -45,7 +45,7 @@ def run(args: Namespace) -> int:
     places = chosen.places
     printer = CompactionPrinter(args, "dropped")
     opened = partial(_opened, args, places)
-    perform_on(args, places, terms_of(args, places), printer.print, opened)
+    perform_on(args, places, terms_of(args), printer.print, opened)
     printer.print_total(len(chosen.missing))
     return int(has_loss)
 

@@ -122,9 +122,10 @@ def _recovered_here_or_there(chosen: ChosenPartitions, args: Namespace) -> _Foun
 
     A service has recovered its logs when it began; it cuts those that have taken no appends since.
     """
-    from tidelog.cli.serving.service_requests import asked, numbers_by_topic
+    from tidelog.cli.serving.service_requests import asked
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.manager.recovered_log import RecoveredLog
+    from tidelog.segment.filenames import numbers_by_topic
 
     path = os.path.dirname(chosen.places[0].path)
     refused: list[str] = []
@@ -138,7 +139,8 @@ def _recovered_here_or_there(chosen: ChosenPartitions, args: Namespace) -> _Foun
             return here()
         except DirectoryLocked as error:
             raise RequestNotTaken(error.path, error.pid, _WHY_NOT_FULL) from error
-    arguments = {"partitions": numbers_by_topic(chosen.places), "keep": args.keep}
+    numbers = numbers_by_topic(place.key for place in chosen.places)
+    arguments = {"partitions": numbers, "keep": args.keep}
     try:
         found = asked(args.command, path, arguments, here)
     except RequestFailed as error:

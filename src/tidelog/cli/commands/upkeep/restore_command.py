@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.options import (
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator, Sequence
 
-    from tidelog.cli.progress import ShownWork
+    from tidelog.cli.progress import Task
     from tidelog.env.machine import Machine
     from tidelog.manager.restore import RestoredPartition, RestoredTopic
 
@@ -98,9 +98,13 @@ def _put_back(args: Namespace, target: str) -> list[RestoredPartition]:
         raise InvalidArgument(f"--keep-ids is for a new directory: {target} has topics with ids")
     archive = archive_at(args.uri.rstrip("/"))
     wanted = LostPartitions(tuple(args.topics), args.partition)
-    with _restoring(args.uri) as (machine, shown):
+    with _restoring(args.uri) as (machine, task):
+
+        def show_total(total: int) -> None:
+            task.show(0, total=total)
+
         return restore_lost(
-            archive, target, wanted, machine, on_total=shown.begin, on_bytes=shown.add
+            archive, target, wanted, machine, on_total=show_total, on_bytes=task.add
         )
 
 
@@ -118,8 +122,8 @@ def _make(args: Namespace, target: str) -> list[RestoredPartition]:
         for one in topic.partitions.values()
         for entry in one.state.entries
     )
-    with _restoring(args.uri) as (machine, shown):
-        shown.begin(total)
+    with _restoring(args.uri) as (machine, task):
+        task.show(0, total=total)
         return restore(
             archive_at(args.uri.rstrip("/")).store,
             topics,
@@ -127,34 +131,16 @@ def _make(args: Namespace, target: str) -> list[RestoredPartition]:
             fs=machine.fs,
             rng=machine.rng,
             scheduler=machine.scheduler,
-            on_bytes=shown.add,
+            on_bytes=task.add,
         )
 
 
-class _Shown:
-    """Shows how many bytes of how many are restored; any thread may call it."""
-
-    def __init__(self, work: ShownWork, uri: str) -> None:
-        self._work = work
-        self._what = f"restoring {uri}"
-        self._total = self._done = 0
-
-    def begin(self, total: int) -> None:
-        """Take note of how many there are."""
-        self._total = total
-
-    def add(self, count: int) -> None:
-        """Take note of some more."""
-        self._done += count
-        self._work.show(self._what, self._done, self._total)
-
-
 @contextmanager
-def _restoring(uri: str) -> Iterator[tuple[Machine, _Shown]]:
+def _restoring(uri: str) -> Iterator[tuple[Machine, Task]]:
     """Yield what restores, and what shows it."""
     from random import SystemRandom
 
-    from tidelog.cli.progress import ShownWork
+    from tidelog.cli.progress import current_line
     from tidelog.env.machine import Machine
     from tidelog.env.scheduler import start_threads
     from tidelog.env.system_files import SYSTEM_FILES
@@ -163,9 +149,9 @@ def _restoring(uri: str) -> Iterator[tuple[Machine, _Shown]]:
 
     threads = start_threads(AT_ONCE, "tidelog-restore")
     machine = Machine(SYSTEM_FILES, SYSTEM_CLOCK, threads, SystemRandom(), sleep_ms)
-    with closing(ShownWork()) as work:
+    with current_line().task(f"restoring {uri}") as task:
         try:
-            yield machine, _Shown(work, uri)
+            yield machine, task
         finally:
             threads.shutdown()
 

@@ -29,7 +29,7 @@ def run(args: Namespace) -> int:
 
     chosen = chosen_to_change(args)
     has_loss = chosen.report_missing(args.command)
-    arguments = {**terms_of(args, chosen.places), "are_named": bool(args.topics)}
+    arguments = {**terms_of(args), "are_named": bool(args.topics)}
     logs = perform_on(args, chosen.places, arguments, partial(print_shrunk, args, "deleted"))
     print_shrunk_total(args, logs, "deleted", missing=len(chosen.missing))
     return int(has_loss)

@@ -26,12 +26,11 @@ def run(args: Namespace) -> int:
     Returns 1 if a partition of the catalogue is missing.
     """
     from tidelog.cli.partition_choice import chosen_to_change
-    from tidelog.cli.serving.service_requests import numbers_by_topic, perform_on
+    from tidelog.cli.serving.service_requests import perform_on
 
     chosen = chosen_to_change(args)
     has_loss = chosen.report_missing(args.command)
-    arguments = {"partitions": numbers_by_topic(chosen.places)}
-    logs = perform_on(args, chosen.places, arguments, partial(_print, args))
+    logs = perform_on(args, chosen.places, {}, partial(_print, args))
     closed = sum(row["closedBaseOffset"] is not None for row in logs)
     print_counts(args, partitions=len(logs), segments=closed, missing=len(chosen.missing))
     return int(has_loss)
