@@ -31,7 +31,6 @@ from tidelog.segment.txn_index import TransactionIndex, TxnIndexSearchResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
-    from typing import Self
 
     from tidelog.config.log_config import LogConfig
     from tidelog.env.clock import Clock
@@ -74,8 +73,7 @@ def answer_at_once(
         nonlocal directory
         with open_log() as opened:
             directory = opened.directory
-            with SnapshotLog(opened, config, clock) as log:
-                return question(log)
+            return question(SnapshotLog(opened, config, clock))
 
     return answer(look, lambda: directory)
 
@@ -188,12 +186,6 @@ class SnapshotLog:
         self._there: Final = _without_replaced(self.snapshot)
         self._known: Final = self._newest_producers()
         self.segments: Final = SnapshotSegments(self._read_segments())
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Leave the snapshot to the log that it is of."""
 
     @property
     def size_bytes(self) -> int:

@@ -8,7 +8,7 @@ Kafka: ``checkBatchRetention`` of the record filter in ``Cleaner.cleanInto``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -25,32 +25,31 @@ if TYPE_CHECKING:
 
     from tidelog.cleaner.rewriting.cleaned_transactions import CleanedTransactions
     from tidelog.cleaner.rewriting.header_summary import HeaderSummary
+    from tidelog.log.producers.producer_entry import ProducerStateEntry
     from tidelog.records.array_rows import Bytes, Ints
     from tidelog.records.batch_columns import BatchColumns
     from tidelog.records.control import ControlType
     from tidelog.segment.txn_index import AbortedTxn
 
 
-class LastOfProducer(Protocol):
-    """What a producer did last."""
+class LastOfProducer(NamedTuple):
+    """A producer's last record, -1 if only markers are known, and its epoch.
 
-    @property
-    def last_data_offset(self) -> int:
-        """Offset of its last record, -1 if only markers are known."""
+    Source: Kafka LastRecord.
+    """
 
-    @property
-    def producer_epoch(self) -> int:
-        """Its epoch."""
+    last_data_offset: int
+    producer_epoch: int
 
 
 class LastBatches:
     """Finds the last batch of each active producer, whose header must be retained.
 
     That is the batch with the producer's last data offset; for a producer that only has a marker,
-    any control batch with its current epoch. Source: Kafka LastRecord, Cleaner.cleanSegments.
+    any control batch with its current epoch. Source: Kafka Cleaner.cleanSegments.
     """
 
-    def __init__(self, producers: Mapping[int, LastOfProducer]) -> None:
+    def __init__(self, producers: Mapping[int, ProducerStateEntry | LastOfProducer]) -> None:
         known = {
             producer_id: (entry.last_data_offset, entry.producer_epoch)
             for producer_id, entry in producers.items()

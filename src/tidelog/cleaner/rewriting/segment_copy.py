@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tidelog.cleaner.source_log import SourceSegment
     from tidelog.cleaner.stats import CleanerStats
     from tidelog.cleaner.throttle import CleanerIo
+    from tidelog.log.producers.producer_entry import ProducerStateEntry
     from tidelog.records.file_records import Piece
     from tidelog.segment.txn_index import AbortedTxn
 
@@ -88,7 +89,7 @@ class SegmentCopier:
         self,
         group: Sequence[SourceSegment],
         following: Sequence[SourceSegment],
-        producers: Mapping[int, LastOfProducer],
+        producers: Mapping[int, ProducerStateEntry | LastOfProducer],
         target: CopyTarget,
     ) -> None:
         """Copy what is retained of ``group``.

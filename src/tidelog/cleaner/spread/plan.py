@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tidelog.cleaner.cleanable_range import OffsetsToClean
+    from tidelog.cleaner.rewriting.batch_retention import LastOfProducer
     from tidelog.config.log_config import LogConfig
     from tidelog.env.files import FileSystem, OpenFile
     from tidelog.records.damage.sound_offsets import OffsetBounds
@@ -87,13 +88,6 @@ class OpenSource:
     def first_batch_timestamp(self) -> int:
         """Return the time of its file's change, in ms."""
         return self.modified_ms
-
-
-class LastOfProducer(NamedTuple):
-    """A producer's last record, -1 if only markers are known, and its epoch."""
-
-    last_data_offset: int
-    producer_epoch: int
 
 
 class FileGroup(NamedTuple):

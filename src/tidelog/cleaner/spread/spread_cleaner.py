@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from tidelog.cleaner.cleaner import CleaningResult, groups_of, is_worth_kernels
 from tidelog.cleaner.keys.offset_map import random_hash_key
+from tidelog.cleaner.rewriting.batch_retention import LastOfProducer
 from tidelog.cleaner.rewriting.cleaned_transactions import CleanedTransactions
 from tidelog.cleaner.rewriting.delete_horizon import legacy_horizon_of
 from tidelog.cleaner.rewriting.swap import split_overflowed, swap_in
 from tidelog.cleaner.spread.entries import KeyCollision
-from tidelog.cleaner.spread.plan import FileGroup, LastOfProducer, SourceFile, SpreadPlan
+from tidelog.cleaner.spread.plan import FileGroup, SourceFile, SpreadPlan
 from tidelog.cleaner.spread.stages import replay
 from tidelog.cleaner.stats import CleanerStats
 from tidelog.errors import CleaningAborted, SegmentOffsetOverflow

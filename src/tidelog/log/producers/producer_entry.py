@@ -73,16 +73,6 @@ class CompletedTxn(NamedTuple):
     is_aborted: bool
 
 
-class LastRecord(NamedTuple):
-    """A producer's last record, None if only markers are known, and epoch.
-
-    Source: Kafka LastRecord.
-    """
-
-    last_data_offset: int | None
-    producer_epoch: int
-
-
 class ProducerStateEntry(NamedTuple):
     """One producer; a change makes a new value. Timestamps in ms, -1 for what is not known.
 
@@ -111,11 +101,6 @@ class ProducerStateEntry(NamedTuple):
     def last_data_offset(self) -> int:
         """Offset of the last record, -1 if no batch is remembered."""
         return self.batches[-1].last_offset if self.batches else -1
-
-    @property
-    def last_record(self) -> LastRecord:
-        """The last record; compaction keeps it whatever its key."""
-        return LastRecord(self.last_data_offset if self.batches else None, self.producer_epoch)
 
     def find_duplicate(self, epoch: int, first_sequence: int, last: int) -> BatchMetadata | None:
         """Return the remembered batch of this epoch with just these sequences, if any."""

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tidelog.log.archived import ArchivedOffsets
     from tidelog.log.contradicted import OpenContradiction
     from tidelog.log.leader_epoch import LeaderEpochCache
-    from tidelog.log.producers.producer_entry import LastRecord, ProducerStateEntry
+    from tidelog.log.producers.producer_entry import ProducerStateEntry
     from tidelog.log.producers.producer_state import ProducerStateManager
     from tidelog.log.reading.offset_lookup import TimestampedOffset
     from tidelog.log.reading.record_count import RecordCount
@@ -440,13 +440,6 @@ class ReadableLog(OfOneProcess, Told):
         """
         with self._state.lock:
             return self._state.producers.producers
-
-    def last_records_of_active_producers(self) -> dict[int, LastRecord]:
-        """Return each producer's last record, by id; under the log's lock.
-
-        Source: Kafka UnifiedLog.lastRecordsOfActiveProducers.
-        """
-        return {known.producer_id: known.last_record for known in self.active_producers().values()}
 
     @property
     def producer_id_count(self) -> int:

@@ -8,7 +8,6 @@ from tidelog.log.producers.producer_entry import (
     NO_COORDINATOR_EPOCH,
     NO_PRODUCER_EPOCH,
     BatchMetadata,
-    LastRecord,
     ProducerStateEntry,
     VerificationStateEntry,
     advance_sequence,
@@ -28,7 +27,7 @@ def test_nothing_is_known_of_a_new_producer() -> None:
 
     assert NO_PRODUCER_EPOCH == NO_COORDINATOR_EPOCH == -1
     assert (UNKNOWN.is_empty, UNKNOWN.last_sequence, UNKNOWN.last_data_offset) == (True, -1, -1)
-    assert UNKNOWN.last_record == LastRecord(None, -1)
+    assert UNKNOWN.producer_epoch == -1
     assert UNKNOWN.to_snapshot() == nothing
     assert ProducerStateEntry.from_snapshot(nothing) == UNKNOWN
 
@@ -36,7 +35,6 @@ def test_nothing_is_known_of_a_new_producer() -> None:
 def test_the_last_batch_is_the_newest() -> None:
     """Sequence and offset are those of the last record of the batch remembered last."""
     assert (KNOWN.is_empty, KNOWN.last_sequence, KNOWN.last_data_offset) == (False, 6, 16)
-    assert KNOWN.last_record == LastRecord(16, 5)
 
 
 def test_a_batch_begins_its_delta_before_its_end() -> None:
