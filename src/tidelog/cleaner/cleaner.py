@@ -12,7 +12,7 @@ from tidelog.cleaner.keys.offset_map import OffsetMap
 from tidelog.cleaner.keys.offset_map_builder import OffsetMapBuilder
 from tidelog.cleaner.rewriting.background_writers import BackgroundWriters
 from tidelog.cleaner.rewriting.delete_horizon import legacy_horizon_of
-from tidelog.cleaner.rewriting.segment_copy import CleaningRound, SegmentCopier
+from tidelog.cleaner.rewriting.segment_copy import CleaningRound, CountedCopy, SegmentCopier
 from tidelog.cleaner.rewriting.swap import SegmentSwapper
 from tidelog.cleaner.stats import CleanerStats
 from tidelog.errors import InvalidArgument
@@ -20,13 +20,12 @@ from tidelog.kernels.runtime.gate import use_kernels
 from tidelog.log.directory_guard import is_interrupt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from random import Random
 
     from tidelog.cleaner.cleanable_range import OffsetsToClean
     from tidelog.cleaner.rewriting.background_writers import WriterSlots
     from tidelog.cleaner.rewriting.filter_result import DroppedRecords
-    from tidelog.cleaner.rewriting.record_filter import RetainedBatches
     from tidelog.cleaner.source_log import SourceLog
     from tidelog.cleaner.throttle import CleanerIo
     from tidelog.config.log_config import LogConfig
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from tidelog.env.scheduler import Scheduler
     from tidelog.log.log import Log
     from tidelog.segment.segment import LogSegment
-    from tidelog.segment.txn_index import AbortedTxn
 
 
 class CleanerSettings(NamedTuple):
@@ -155,7 +153,7 @@ class Cleaner:
         # Without a target, and with the producers of one moment, all may be one group.
         segments = [segment for segment in log.segments if segment.base_offset < end_offset]
         following = [segment for segment in log.segments if segment.base_offset >= end_offset]
-        copier.copy(segments, following, log.active_producers(), _NullTarget())
+        copier.copy(segments, following, log.active_producers(), CountedCopy())
         return CleaningResult(end_offset, stats)
 
     def _build_map(
@@ -210,13 +208,3 @@ def groups_of(
     limits = GroupLimits(config.segment_size_bytes, config.segment_index_bytes)
     remaining = iter(segments)
     return [[next(remaining) for _ in group] for group in group_by_size(sizes, limits)]
-
-
-class _NullTarget:
-    """A ``CopyTarget`` that writes nothing."""
-
-    def append(self, retained: RetainedBatches) -> None:
-        pass
-
-    def update_txn_index(self, aborted: Sequence[AbortedTxn]) -> None:
-        pass

@@ -43,6 +43,20 @@ class CopyTarget(Protocol):
         """Take aborted transactions that still have records."""
 
 
+class CountedCopy:
+    """A ``CopyTarget`` for a plan, which writes nothing."""
+
+    def __init__(self) -> None:
+        self.size_bytes = 0
+
+    def append(self, retained: RetainedBatches) -> None:
+        """Count the bytes of the batches."""
+        self.size_bytes += len(retained.data)
+
+    def update_txn_index(self, aborted: Sequence[AbortedTxn]) -> None:
+        """Ignore them."""
+
+
 class CleaningRound(NamedTuple):
     """What all groups of one cleaning share. Times are in ms.
 

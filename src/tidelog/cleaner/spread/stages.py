@@ -17,7 +17,7 @@ from tidelog.cleaner.rewriting.batch_retention import actions_for_map
 from tidelog.cleaner.rewriting.cleaned_transactions import CleanedTransactions
 from tidelog.cleaner.rewriting.decompressed_batches import decompress_batches
 from tidelog.cleaner.rewriting.header_summary import HeaderSummary
-from tidelog.cleaner.rewriting.segment_copy import SegmentCopier
+from tidelog.cleaner.rewriting.segment_copy import CountedCopy, SegmentCopier
 from tidelog.cleaner.spread.entries import (
     NO_ENTRIES,
     Entries,
@@ -302,7 +302,7 @@ def rewrite_group(
         after = sources[-1].read_next_offset()
         following = [OpenSource(plan.files[end - 1]._replace(base_offset=after, aborted=()))]
         if not plan.writes:
-            target = _Counted()
+            target = CountedCopy()
             copier.copy(sources, following, plan.producers, target)
             return RewrittenGroup(group, suffix, target.size_bytes, stats)
         written = _NewSegment(plan, sources[0].base_offset, suffix, fs=fs, clock=clock, rng=rng)
@@ -316,19 +316,6 @@ def _opened(source: SourceFile, fs: FileSystem, held: ExitStack) -> OpenFile:
     file = source.open(fs)
     held.callback(file.close)
     return file
-
-
-class _Counted:
-    """A ``CopyTarget`` that writes nothing."""
-
-    def __init__(self) -> None:
-        self.size_bytes = 0
-
-    def append(self, retained: RetainedBatches) -> None:
-        self.size_bytes += len(retained.data)
-
-    def update_txn_index(self, aborted: Sequence[AbortedTxn]) -> None:
-        pass
 
 
 class _NewSegment:
