@@ -200,10 +200,6 @@ class AbstractIndex(IndexFile):
         self.trim()
         self._is_sealed = True
 
-    def truncate(self) -> None:
-        """Remove all entries."""
-        self.keep(0)
-
     def reset(self) -> None:
         """Remove all entries; the file is not changed until ``trim`` completes the rebuilding.
 

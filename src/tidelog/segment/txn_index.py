@@ -96,18 +96,9 @@ class TransactionIndex(IndexFile):
         self._is_sealed = True
         self._is_name_synced = False
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether there are no entries."""
-        return self._load().count == 0
-
     def all_aborted(self) -> list[AbortedTxn]:
         """Return all entries; CorruptIndex if one has an unknown format."""
         return _as_entries(self._load().filled)
-
-    def append(self, aborted: AbortedTxn) -> None:
-        """Append one entry; see ``append_all``."""
-        self.append_all([aborted])
 
     def append_all(self, aborted: Sequence[AbortedTxn]) -> None:
         """Append all entries with one write, or none on an error.

@@ -152,7 +152,7 @@ def test_a_resized_or_growing_index_stays_open(room: Room) -> None:
     assert make(room).last() == (3, 9)
     index.resize(32)
     assert (index.free_entries, len(read(room))) == (1, 32)
-    index.truncate()
+    index.keep(0)
     index.resize(24)
     assert (index.free_entries, len(read(room))) == (3, 24)
 

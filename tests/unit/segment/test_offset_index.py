@@ -285,7 +285,7 @@ def test_removing_all_entries_keeps_the_size_of_the_file(room: Room) -> None:
     """Truncation removes entries; only trimming shortens the file."""
     index = filled(room)
 
-    index.truncate()
+    index.keep(0)
 
     assert index.entry_count == 0
     assert room.fs.stat(room.path(NAME)).size_bytes == 240

@@ -293,7 +293,7 @@ def test_truncation_to_nothing(room: Room) -> None:
     """The last entry is then that of an empty index."""
     index = filled(room)
 
-    index.truncate()
+    index.keep(0)
 
     assert index.last_entry == (-1, BASE)
 

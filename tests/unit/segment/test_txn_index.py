@@ -38,7 +38,7 @@ def test_an_entry_has_34_bytes(room: Room) -> None:
 
     Scenario: TransactionIndexTest.testAbortedTxnSerde
     """
-    make(room).append(AbortedTxn(0, 42, 7, 12, 13))
+    make(room).append_all([AbortedTxn(0, 42, 7, 12, 13)])
 
     assert room.fs.read(room.path(NAME)).hex() == (
         "0000" + "000000000000002a" + "0000000000000007" + "000000000000000c" + "000000000000000d"
@@ -56,7 +56,7 @@ def test_the_first_entry_creates_the_file(room: Room) -> None:
     index.sync()
     index.close()
 
-    assert (index.is_empty, room.names()) == (True, [])
+    assert (index.all_aborted(), room.names()) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_last_offsets_must_increase(room: Room) -> None:
     index = filled(room)
 
     with pytest.raises(InvalidArgument):
-        index.append(ABORTED[3])
+        index.append_all([ABORTED[3]])
     with pytest.raises(InvalidArgument):
         index.append_all([AbortedTxn(0, 1, 50, 60, 61), AbortedTxn(0, 1, 50, 60, 61)])
 
@@ -106,7 +106,7 @@ def test_a_reopened_index_does_not_remember_the_last_marker(room: Room) -> None:
     filled(room).close()
     index = make(room)
 
-    index.append(ABORTED[0])
+    index.append_all([ABORTED[0]])
 
     assert index.all_aborted() == [*ABORTED, ABORTED[0]]
 
@@ -126,7 +126,7 @@ def test_truncation_removes_from_the_first_marker_at_or_above(
     assert index.all_aborted() == ABORTED[:left]
     assert room.fs.stat(room.path(NAME)).size_bytes == left * ABORTED_TXN.size
     if left < len(ABORTED):
-        index.append(ABORTED[left])
+        index.append_all([ABORTED[left]])
 
 
 def test_reset_empties_any_file(room: Room) -> None:
@@ -135,7 +135,7 @@ def test_reset_empties_any_file(room: Room) -> None:
     index = make(room)
 
     index.reset()
-    index.append(ABORTED[0])
+    index.append_all([ABORTED[0]])
 
     assert index.all_aborted() == ABORTED[:1]
 
@@ -145,7 +145,7 @@ def test_a_partial_entry_at_the_end_is_ignored_and_overwritten(room: Room) -> No
     room.fs.write(room.path(NAME), ABORTED_TXN.pack(ABORTED[0]) + b"\0" * 33)
     index = make(room)
 
-    index.append(ABORTED[1])
+    index.append_all([ABORTED[1]])
 
     assert make(room).all_aborted() == ABORTED[:2]
 
@@ -201,8 +201,8 @@ def test_a_failed_write_adds_nothing(room: Room) -> None:
     later = AbortedTxn(0, 4, 60, 70, 71)
 
     with pytest.raises(OSError, match="full"):
-        index.append(later)
-    index.append(later)
+        index.append_all([later])
+    index.append_all([later])
 
     assert index.all_aborted() == [*ABORTED, later]
 
@@ -227,7 +227,7 @@ def test_many_entries_are_kept_in_order(room: Room) -> None:
     index = make(room)
 
     for txn in aborted:
-        index.append(txn)
+        index.append_all([txn])
 
     assert index.all_aborted() == make(room).all_aborted() == aborted
 
@@ -239,10 +239,10 @@ def test_renaming_and_deleting(room: Room) -> None:
     """
     index = make(room)
     index.rename(room.path(NAME + ".cleaned"))
-    index.append(ABORTED[0])
+    index.append_all([ABORTED[0]])
 
     index.rename(room.path(NAME))
-    index.append(ABORTED[1])
+    index.append_all([ABORTED[1]])
 
     assert make(room).all_aborted() == ABORTED[:2]
     assert (index.delete_if_exists(), index.delete_if_exists()) == (True, False)

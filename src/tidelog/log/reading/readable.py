@@ -227,11 +227,6 @@ class ReadableLog(OfOneProcess, Told):
         return self._state.offsets.recovery_point
 
     @property
-    def unflushed_offsets(self) -> int:
-        """How many offsets are not known to be flushed."""
-        return self.log_end_offset - self.recovery_point
-
-    @property
     def last_flush_ms(self) -> int:
         """When the log was last flushed, in ms since the epoch; at first, when it was opened."""
         return self._state.last_flush_ms
