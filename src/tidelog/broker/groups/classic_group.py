@@ -307,7 +307,6 @@ class ClassicGroup:
         for member in [one for one in self.members.values() if one.joining is None]:
             if member.instance_id is None:
                 self._forget(member)
-        self.generation += 1
         if not self.members:
             self._become_empty()
             return
@@ -318,6 +317,7 @@ class ClassicGroup:
                 self._set_deadline(self._longest_rebalance(), self._complete_join)
                 return
             self.leader = joined[0]
+        self.generation += 1
         self.protocol = self._elected()
         self.state = GroupState.COMPLETING
         self._set_deadline(self._longest_rebalance(), self._expire_unsynced)
@@ -450,6 +450,7 @@ class ClassicGroup:
             self.leader = next(iter(self.members), None)
 
     def _become_empty(self) -> None:
+        self.generation += 1
         self.state, self.protocol, self.leader = GroupState.EMPTY, None, None
         self._write_down(self._emptied)
 

@@ -78,7 +78,7 @@ class GroupAdmin:
         except KafkaError as error:
             return {"groupId": group_id, **refused(error)}
         group = self._coordinator.groups.get(group_id)
-        if group is None:
+        if group is None or self._groups.has_reader(group_id):
             members = [
                 _reader_as_member(number, process, partitions)
                 for number, (process, partitions) in enumerate(
@@ -108,10 +108,9 @@ class GroupAdmin:
         }
 
     def _state(self, group_id: str, group: ClassicGroup | None) -> str:
-        if group is not None:
-            return str(group.state)
-        has_reader = self._groups.has_reader(group_id)
-        return str(GroupState.STABLE if has_reader else GroupState.EMPTY)
+        if self._groups.has_reader(group_id):  # also where clients have had it before
+            return str(GroupState.STABLE)
+        return str(GroupState.EMPTY if group is None else group.state)
 
     async def delete(self, request: Request) -> dict[str, Any]:
         """DeleteGroups; only groups without members are deleted, with all their positions."""

@@ -79,11 +79,14 @@ class GroupCoordinator:
         # all others for as long as that takes.
         await in_thread(partial(self._positions.read, number, self.shards.while_open))
         for group_id, values in (await in_thread(partial(self._stored, number))).items():
-            if not values["members"]:
-                self.emptied_ms[group_id] = values.get("currentStateTimestamp", 0)
-            elif not self._positions.has_reader(group_id):
-                restore_group(self._new_group(group_id), values)
+            if values["members"] and self._positions.has_reader(group_id):
+                continue
+            # Also a group without members: its generations continue.
+            restore_group(self._new_group(group_id), values)
+            if values["members"]:
                 self._positions.enter_clients(group_id, partial(self._clients_of, group_id))
+            else:
+                self.emptied_ms[group_id] = values.get("currentStateTimestamp", 0)
 
     def _stored(self, number: int) -> dict[str, dict[str, Any]]:
         """Return the groups that were written down in a partition, on any thread."""
@@ -235,7 +238,10 @@ class GroupCoordinator:
         if group is None:
             group = self._new_group(group_id)
         size = len(group.members) + len(group.pending)
-        if values["memberId"] == NO_MEMBER and size >= self._config.group_max_size:
+        is_new = values["memberId"] == NO_MEMBER
+        # A restarted instance takes the place that it has.
+        is_new = is_new and group.static_member(values["groupInstanceId"]) is None
+        if is_new and size >= self._config.group_max_size:
             raise Refusal(ErrorCode.GROUP_MAX_SIZE_REACHED)
         return group
 

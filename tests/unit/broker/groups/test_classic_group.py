@@ -454,6 +454,27 @@ def test_a_static_member_takes_its_place_again_without_a_rebalance() -> None:
     run(scenario())
 
 
+def test_static_members_that_are_all_away_keep_their_generation() -> None:
+    """They are waited for, and their positions count, until they expire.
+
+    Source: Kafka GroupMetadataManager.completeClassicGroupJoin.
+    """
+
+    async def scenario() -> None:
+        home = Home()
+        home.join("a", instance="one")
+        home.sync("a", a=b"mine")
+        other = home.join("b")
+        home.group.remove(home.group.members["b"])
+        assert code_of(other) is ErrorCode.UNKNOWN_MEMBER_ID
+        pass_time(home, REBALANCE_MS + 1000, "a")
+        assert home.group.state is GroupState.PREPARING
+        assert home.group.checked_member("a", "one", 1).assignment == b"mine"
+        assert home.rejoin("a").result()["generationId"] == 2
+
+    run(scenario())
+
+
 @pytest.mark.parametrize(
     ("name", "generation", "code"),
     [

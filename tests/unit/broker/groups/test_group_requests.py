@@ -36,7 +36,9 @@ if TYPE_CHECKING:
 KEPT_MS = 5 * 60_000
 
 
-async def joined(home: BrokerHome, member_id: str = "", group: str = "g") -> Any:
+async def joined(
+    home: BrokerHome, member_id: str = "", group: str = "g", instance: str | None = None
+) -> Any:
     """Let a member join."""
     return await home.ask(
         "JoinGroup",
@@ -45,6 +47,7 @@ async def joined(home: BrokerHome, member_id: str = "", group: str = "g") -> Any
         sessionTimeoutMs=10_000,
         rebalanceTimeoutMs=10_000,
         memberId=member_id,
+        groupInstanceId=instance,
         protocolType="consumer",
         protocols=[{"name": "range", "metadata": b"m"}],
     )
@@ -307,6 +310,71 @@ def test_members_continue_after_a_restart() -> None:
 
     run(before())
     run(after())
+
+
+async def leave(home: BrokerHome, member_id: str) -> None:
+    """Let a member leave."""
+    one = {"memberId": member_id, "groupInstanceId": None}
+    answer = await home.ask("LeaveGroup", 3, groupId="g", members=[one])
+    assert code(answer["members"][0]) is ErrorCode.NONE
+
+
+def test_an_empty_group_is_known_after_a_restart() -> None:
+    """Its generations continue, and it can be listed and deleted. Source: Kafka, as it loads."""
+    files = CrashFileSystem()
+    found: list[Any] = []
+
+    async def before() -> None:
+        async with BrokerHome(files) as home:
+            home.logs.create_topic("t")
+            await leave(home, (await member_of(home))[0])
+            found.append(await home.ask("ListGroups", 5))
+
+    async def after() -> None:
+        async with BrokerHome(files) as home:
+            found.append(await home.ask("ListGroups", 5))
+            assert (await joined(home, group="h"))["generationId"] == -1
+            member_id, generation = await member_of(home)
+            assert generation == 3
+            await leave(home, member_id)
+
+    async def delete() -> None:
+        async with BrokerHome(files) as home:
+            answer = await home.ask("DeleteGroups", 2, groupsNames=["g"])
+            assert code(answer["results"][0]) is ErrorCode.NONE
+
+    run(before())
+    run(after())
+    run(delete())
+    group = {"groupId": "g", "protocolType": "consumer", "groupState": "Empty"}
+    assert [one["groups"] for one in found] == [[group | {"groupType": "classic"}]] * 2
+
+
+def test_a_reader_is_shown_that_has_a_group_after_clients() -> None:
+    """Tools see who has the partitions, also if clients had the group before."""
+
+    async def test(home: BrokerHome) -> None:
+        await leave(home, (await member_of(home))[0])
+        with home.logs.reader("t", group="g"):
+            (listed,) = (await home.ask("ListGroups", 5))["groups"]
+            (shown,) = (await home.ask("DescribeGroups", 5, groups=["g"]))["groups"]
+        assert (listed["groupState"], shown["groupState"]) == ("Stable", "Stable")
+        assert [one["clientId"] for one in shown["members"]] == ["tidelog"]
+
+    with_broker(test)
+
+
+def test_a_restarted_instance_takes_its_place_in_a_full_group() -> None:
+    """It is not one more member. Other instances are refused."""
+
+    async def test(home: BrokerHome) -> None:
+        codes = []
+        for instance in ("one", "one", "two"):
+            answer = await joined(home, instance=instance)
+            codes.append(code(answer))
+        assert codes == [ErrorCode.NONE, ErrorCode.NONE, ErrorCode.GROUP_MAX_SIZE_REACHED]
+
+    with_broker(test, group_max_size=1)
 
 
 def test_positions_of_a_transaction_count_when_it_is_committed() -> None:
