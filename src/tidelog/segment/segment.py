@@ -562,5 +562,5 @@ class LogSegment(SegmentReader):
 
 
 def _jitter_ms(config: LogConfig, rng: Random) -> int:
-    limit = min(config.segment_jitter_ms, config.segment_ms)
+    limit = min(config.segment_jitter_ms, config.max_segment_ms)
     return rng.getrandbits(31) % limit if limit else 0

@@ -218,7 +218,8 @@ class BackgroundTasks(ManagerPart):
         for log in self._registry.all_logs():
             if self._gate.is_closed:
                 return
-            if now_ms - log.last_flush_ms >= log.config.flush_ms:
+            # Also after a clock that was set back: the log would stay dirty until it gets there.
+            if abs(now_ms - log.last_flush_ms) >= log.config.flush_ms:
                 try:
                     log.flush()
                 except KafkaStorageError as error:

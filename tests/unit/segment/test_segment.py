@@ -295,4 +295,7 @@ def test_jitter_is_drawn_once_and_stays_below_the_age(room: Room) -> None:
 
     assert jitter(1) == 0
     assert 0 <= jitter(1, segment_jitter_ms=10**9, segment_ms=50) < 50
+    # Else each append to a compacted log would roll.
+    compacted = {"cleanup_policy": ("compact",), "max_compaction_lag_ms": 50}
+    assert 0 <= jitter(1, segment_jitter_ms=10**9, **compacted) < 50
     assert len({jitter(seed, segment_jitter_ms=1_000) for seed in range(5)}) > 1

@@ -122,6 +122,18 @@ def test_a_log_is_flushed_when_its_time_has_come() -> None:
         assert (before, log.recovery_point) == (0, 5)
 
 
+def test_a_clock_that_is_set_back_does_not_put_off_flushes() -> None:
+    """What ``flush.ms`` promises would not hold until the clock gets there again."""
+    home = ManagerHome(flush_ms=1000)
+    with home.open(log_flush_scheduler_interval_ms=1000) as manager:
+        manager.create_topic("t")
+        home.clock.set_time_of_day(home.clock.now_ms() - 10**9)
+        fill(manager, "t", 0, 5)
+        home.clock.advance(DELAY_MS)
+
+        assert manager.partition("t", 0).log.recovery_point == 5
+
+
 def test_recovery_points_are_written_for_every_directory() -> None:
     """Each file holds the logs of its own directory.
 

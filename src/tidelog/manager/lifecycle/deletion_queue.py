@@ -12,6 +12,7 @@ from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tidelog.env.clock import NS_PER_MS
 from tidelog.env.task_gate import TaskGate
 from tidelog.errors import KafkaStorageError
 from tidelog.log.directory_guard import may_pass
@@ -32,6 +33,7 @@ class _LogToDelete(NamedTuple):
     directory: str
     log: Log | None
     since_ms: int
+    """By a clock that never goes back: what was added first is due first."""
 
 
 class DeletionQueue(ManagerPart):
@@ -58,7 +60,10 @@ class DeletionQueue(ManagerPart):
     def add(self, directory: str, log: Log | None = None) -> None:
         """Delete a directory, and the log that is open there, after the delay."""
         with self._lock:
-            self._queue.append(_LogToDelete(directory, log, self._machine.clock.now_ms()))
+            self._queue.append(_LogToDelete(directory, log, self._now_ms()))
+
+    def _now_ms(self) -> int:
+        return self._machine.clock.monotonic_ns() // NS_PER_MS
 
     def drop(self, data_directory: str) -> None:
         """Forget what lies in a data directory that failed."""
@@ -99,7 +104,7 @@ class DeletionQueue(ManagerPart):
                 return max(delay_ms, _AFTER_ERROR_MS)
             if not self._queue:
                 return max(delay_ms, 1)
-            return max(self._queue[0].since_ms + delay_ms - self._machine.clock.now_ms(), 1)
+            return max(self._queue[0].since_ms + delay_ms - self._now_ms(), 1)
 
     def _delete_each(self, delay_ms: int | None) -> bool:
         """Try once to delete each directory that is due; return False if some have to wait."""
@@ -118,7 +123,7 @@ class DeletionQueue(ManagerPart):
             if not self._queue:
                 return None
             first = self._queue[0]
-            if delay_ms is not None and first.since_ms + delay_ms > self._machine.clock.now_ms():
+            if delay_ms is not None and first.since_ms + delay_ms > self._now_ms():
                 return None
             return self._queue.popleft()
 

@@ -38,6 +38,19 @@ def test_a_deleted_topic_is_gone_at_once_and_its_files_later() -> None:
         assert later == []
 
 
+def test_a_clock_that_is_set_back_does_not_keep_the_files() -> None:
+    """Of a topic that was deleted, and of those that are deleted after it."""
+    home = ManagerHome()
+    with home.open() as manager:
+        manager.create_topic("t")
+        manager.delete_topic("t")
+        home.clock.set_time_of_day(home.clock.now_ms() - 10**9)
+        home.clock.advance(30_000)
+        home.clock.advance(DELAY_MS)
+
+        assert [name for name in home.files() if name.startswith("t-")] == []
+
+
 @pytest.mark.parametrize("loading", Loading)
 def test_a_deletion_without_a_descriptor_for_the_sync_is_finished_later(loading: Loading) -> None:
     """The directory gets its name back, and is renamed durably by the next pass."""
