@@ -66,6 +66,10 @@ class SegmentSwap:
     def replace_segments(self, new: Sequence[LogSegment], old: Sequence[LogSegment]) -> None:
         """Replace old segments by complete ``.cleaned`` ones; see ``LocalLog``."""
         with self._state.notices, self._state.lock, self._state.changing("replacing segments"):
+            following = self._state.local.segments.higher(max(one.base_offset for one in old))
+            end = self._state.offsets.log_end_offset if following is None else following.base_offset
+            # Before: who sees the new segments sees this, too.
+            self._state.replaced_end = max(self._state.replaced_end, end)
             replaced = self._state.local.replace_segments(new, old)
             self._delete_snapshots_of(replaced)
 

@@ -46,12 +46,13 @@ class LogState:
 
     ``lock`` guards every change: of ``local`` (the segments), ``producers``, ``epochs``,
     ``last_flush_ms``, ``is_closed`` and, through ``move`` alone, of ``offsets``. ``cuts`` counts
-    truncations, ``is_being_cut`` is true during one. ``is_traced``: new high watermarks are logged;
-    asked at each append. ``pinned_from``: records from there on are neither deleted, compacted
-    nor truncated; None: all may be. ``synced``: ``cuts`` and the log end when all records were last
-    made durable without their indexes. ``archived``: what an archive holds of the log; None: there
-    is none. ``emptied_from``: where the log began that its opening has emptied; None: it has
-    not. ``least_epoch``: what is appended next is of this leader epoch at least.
+    truncations, ``is_being_cut`` is true during one. ``replaced_end``: the offset below which the
+    cleaner may have dropped records since this was opened. ``is_traced``: new high watermarks are
+    logged; asked at each append. ``pinned_from``: records from there on are neither deleted,
+    compacted nor truncated; None: all may be. ``synced``: ``cuts`` and the log end when all records
+    were last made durable without their indexes. ``archived``: what an archive holds of the log;
+    None: there is none. ``emptied_from``: where the log began that its opening has emptied; None:
+    it has not. ``least_epoch``: what is appended next is of this leader epoch at least.
     ``owners_listeners`` hear of this log, too, for as long as its owner uses it.
     Readers take ``view``, which is immutable, and never lock. The lock is reentrant, since a
     scheduler may run a task of the log on the thread that schedules it.
@@ -79,6 +80,7 @@ class LogState:
         self.is_closed = False
         self.cuts = 0
         self.is_being_cut = False
+        self.replaced_end = 0
         self.pinned_from: int | None = None
         self.synced = (0, 0)
         self.archived: ArchivedOffsets | None = None

@@ -74,8 +74,8 @@ class KnownPositions:
         """
         with self._lock:
             # Before the end: of a truncation that comes meanwhile the next look takes notice.
-            cuts = log.cuts
-            if self._log is not None and self._log() is log and cuts != self._cuts:
+            cuts, replaced_end = log.cuts, log.replaced_end
+            if self._is_other(log):
                 self._begin_again()
             # Before the transactions: one that begins meanwhile has no record below it.
             end = log.high_watermark
@@ -85,8 +85,18 @@ class KnownPositions:
                 found = log.columns_by_transaction(max(start, log.log_start_offset), end, opened)
                 with log.watch("reading positions"):
                     self._take(through(found), log.directory)
-            self._read_to, self._opened = end, opened
+            # What was dropped while this was read, the next look takes notice of.
+            self._read_to = end if log.replaced_end == replaced_end else min(end, self._read_to)
+            self._opened = opened
             self._log, self._cuts = ref(log), cuts
+
+    def _is_other(self, log: Log) -> bool:
+        """Whether what was read may be there no more, or what would undo it may have come and gone.
+
+        Of the positions that were taken back where nobody has looked, the cleaner drops both.
+        """
+        is_same = self._log is not None and self._log() is log and log.cuts == self._cuts
+        return not is_same or log.replaced_end > self._read_to
 
     def _begin_again(self) -> None:
         self._groups, self._opened, self._undecided = {}, {}, {}
@@ -95,7 +105,7 @@ class KnownPositions:
 
     def _start(self, end: int, opened: dict[int, int]) -> int:
         """Return from where on to read: what was not read, or not decided when it was."""
-        if end < self._read_to:  # another log in place of it may be shorter
+        if end < self._read_to:
             self._begin_again()
         start = self._read_to
         for producer_id, first in self._opened.items():

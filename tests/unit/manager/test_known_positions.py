@@ -31,11 +31,15 @@ if TYPE_CHECKING:
 KEYS = [TopicPartition("t", number) for number in range(3)]
 
 
+DAY_MS = 86_400_000
+
+
 class PositionsHome:
     """A partition of the topic, and what a group's positions in it have to be."""
 
     def __init__(self) -> None:
-        self.logs = tidelog.open("/data", files=CrashFileSystem(), clock=ManualClock())
+        self.clock, self.files = ManualClock(), CrashFileSystem()
+        self.logs = tidelog.open("/data", files=self.files, clock=self.clock)
         topic = self.logs.create_topic(OFFSETS_TOPIC)
         self.partition = self.logs.manager.partition(OFFSETS_TOPIC, 0)
         self.known = KnownPositions(topic.topic_id)
@@ -188,3 +192,33 @@ def test_a_look_that_fails_is_made_good_by_the_next(monkeypatch: pytest.MonkeyPa
             with pytest.raises(KafkaStorageError):
                 home.look()
         assert home.look() == ({KEYS[0]: 1, KEYS[1]: 2}, frozenset())
+
+
+def test_a_log_that_was_opened_again_is_read_again() -> None:
+    """Its recovery may have cut what was read, and others have come there since."""
+    with PositionsHome() as home:
+        for offset in (1, 2):
+            home.commit(KEYS[0], offset)
+        home.look()
+        home.logs.manager.truncation.truncate_to({(OFFSETS_TOPIC, 0): 1})
+        home.logs.close()
+        home.logs = tidelog.open("/data", files=home.files, clock=home.clock)
+        home.partition = home.logs.manager.partition(OFFSETS_TOPIC, 0)
+        home.commit(KEYS[1], 7)
+        assert home.look() == ({KEYS[0]: 1, KEYS[1]: 7}, frozenset())
+
+
+def test_a_removal_that_was_compacted_away_before_it_was_seen_counts() -> None:
+    """Else a deleted group would be back in a process that has not looked for some days."""
+    with PositionsHome() as home:
+        home.logs.manager.alter_topic(OFFSETS_TOPIC, {"cleanup.policy": "compact"})
+        home.commit(KEYS[0], 1)
+        home.commit(KEYS[1], 2)
+        home.look()
+        home.remove(KEYS[0])
+        for _ in range(3):
+            home.logs.roll(OFFSETS_TOPIC)
+            home.logs.compact(OFFSETS_TOPIC)
+            home.clock.advance(2 * DAY_MS)
+            home.commit(KEYS[1], 3)
+        assert home.look() == home.expected()

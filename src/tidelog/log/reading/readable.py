@@ -106,6 +106,11 @@ class ReadableLog(OfOneProcess, Told):
         return self._state.cuts
 
     @property
+    def replaced_end(self) -> int:
+        """The offset below which the cleaner may have dropped records since the log was opened."""
+        return self._state.replaced_end
+
+    @property
     def contradiction(self) -> OpenContradiction | None:
         """The damage that keeps the log from taking appends; None: there is none."""
         return self._state.contradiction
