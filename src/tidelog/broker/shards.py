@@ -10,6 +10,7 @@ import logging
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tidelog.broker.client_request import Refusal
+from tidelog.codec.text import MAX_GROUP_BYTES
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import (
     CommitPending,
@@ -141,6 +142,9 @@ class Shards:
         have looked for the coordinator. Source: Kafka CoordinatorRuntime.withActiveContextOrThrow.
         """
         self.check_loaded()
+        if len(key.encode()) > MAX_GROUP_BYTES:  # flexible requests have room for more
+            reason = f"a name of more than {MAX_GROUP_BYTES:,} bytes cannot be stored"
+            raise Refusal(ErrorCode.INVALID_REQUEST, reason)
         number, error = self._why_not(key)
         if number in self._loading:
             raise Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)

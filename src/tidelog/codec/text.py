@@ -6,8 +6,8 @@ from typing import Final
 
 from tidelog.errors import InvalidArgument
 
-_MAX_GROUP_BYTES: Final = 32_767
-"""Kafka's records have no room for more."""
+MAX_GROUP_BYTES: Final = 32_767
+"""Kafka's records have no room for more, nor for a longer transactional id."""
 
 
 def check_text(text: str, what: str, max_bytes: int) -> None:
@@ -30,4 +30,4 @@ def check_text(text: str, what: str, max_bytes: int) -> None:
 
 def check_group(group: str) -> None:
     """Raise InvalidArgument for what is not the name of a consumer group."""
-    check_text(group, "the name of a group", _MAX_GROUP_BYTES)
+    check_text(group, "the name of a group", MAX_GROUP_BYTES)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from weakref import WeakKeyDictionary
@@ -139,6 +139,24 @@ class Groups(OfOneProcess):
         topics = self._topics()
         known = self._known_of(group, topics)
         return found_positions({} if known is None else known.of_group(group), topics)
+
+    def unwritten(self, groups: Iterable[str], without: Collection[int] = ()) -> list[str]:
+        """Return those of some groups of which the log has no record, except their positions.
+
+        Groups in partitions that cannot be read, and in those ``without``, are left out.
+        """
+        topic = self._topics().get(OFFSETS_TOPIC)
+        if topic is None:
+            return []
+        homes: dict[int, list[str]] = {}
+        for group in groups:
+            homes.setdefault(partition_of_group(group, len(topic.partitions)), []).append(group)
+        found: list[str] = []
+        for number in homes.keys() - set(without):
+            with suppress(KafkaError):
+                known = self._caught_up(number, topic)
+                found += (group for group in homes[number] if not known.is_written(group))
+        return found
 
     def undecided(self, group: str) -> frozenset[TopicPartition]:
         """Return the partitions of which a transaction sets a group's position, and has not ended.

@@ -56,8 +56,8 @@ class KnownPositions:
         self.topic_id: Final = topic_id
         self._lock = Lock()
         self._groups: dict[str, dict[TopicPartition, Committed]] = {}
-        self._with_members: set[str] = set()
-        """The groups that have members among clients, as far as the log says."""
+        self._written: dict[str, bool] = {}
+        """The groups that clients have had, each with whether it has members, as the log says."""
         self._read_to = 0
         self._log: ref[Log] | None = None
         self._cuts = 0
@@ -100,7 +100,7 @@ class KnownPositions:
 
     def _begin_again(self) -> None:
         self._groups, self._opened, self._undecided = {}, {}, {}
-        self._with_members = set()
+        self._written = {}
         self._read_to = 0
 
     def _start(self, end: int, opened: dict[int, int]) -> int:
@@ -119,8 +119,10 @@ class KnownPositions:
             settled = columns.select(owners < 0)
             take_positions(self._groups, settled.records(), directory)
             for _, group in known_records(settled.records(), read_membership, directory):
-                note = self._with_members.add if group.has_members else self._with_members.discard
-                note(group.group)
+                if group.has_members is None:
+                    self._written.pop(group.group, None)
+                else:
+                    self._written[group.group] = group.has_members
             for producer_id in set(owners[owners >= 0].tolist()):
                 records = columns.select(owners == producer_id).records()
                 groups = self._undecided.setdefault(producer_id, {})
@@ -143,7 +145,12 @@ class KnownPositions:
     def has_members(self, group: str) -> bool:
         """Return whether clients were members of a group when its last record was written."""
         with self._lock:
-            return group in self._with_members
+            return self._written.get(group, False)
+
+    def is_written(self, group: str) -> bool:
+        """Return whether there is a record of a group that clients have had."""
+        with self._lock:
+            return group in self._written
 
     def undecided(self, group: str) -> frozenset[TopicPartition]:
         """Return the partitions of which an open transaction has set a group's position."""

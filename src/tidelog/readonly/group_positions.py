@@ -7,7 +7,7 @@ counts. Kafka: ``OffsetMetadataManager``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidelog.codec.messages.keyed_message import read_keyed, write_key, write_value
 from tidelog.codec.messages.message_reader import read_values, split_version
@@ -34,6 +34,7 @@ GROUP_NUMBER: Final = 2
 _OLD_NUMBER: Final = 0
 _CONSUMERS: Final = "consumer"
 """The protocol of groups whose members have partitions, and the family of its messages."""
+_SUBSCRIPTION: Final = 0
 _ASSIGNMENT: Final = 1
 _WRITTEN_VERSION: Final = 4
 """The one that Kafka 4.3.1 writes; it has the topic's id."""
@@ -62,10 +63,10 @@ class Committed(NamedTuple):
 
 
 class Membership(NamedTuple):
-    """A record of the topic: whether a group has members among clients."""
+    """A record of the topic: whether a group has members among clients; None: it was deleted."""
 
     group: str
-    has_members: bool
+    has_members: bool | None
 
 
 class Assigned(NamedTuple):
@@ -177,7 +178,8 @@ def read_membership(record: Record) -> Membership | None:
     found = read_keyed("group", (GROUP_NUMBER,), record.key, record.value)
     if found is None:
         return None
-    return Membership(found.key["group"], found.value is not None and bool(found.value["members"]))
+    value = found.value
+    return Membership(found.key["group"], None if value is None else bool(value["members"]))
 
 
 def read_assigned(record: Record) -> Assigned | None:
@@ -195,18 +197,26 @@ def read_assigned(record: Record) -> Assigned | None:
     return Assigned(group, frozenset(key for data in sent for key in assigned_partitions(data)))
 
 
-def assigned_partitions(data: bytes) -> list[TopicPartition]:
-    """Return the partitions that the leader of a group has sent for a member, as bytes of its own.
+def subscribed_topics(protocol_type: str | None, data: bytes) -> frozenset[str] | None:
+    """Return the topics that a member reads, by what it has sent; None: it does not say that."""
+    values = _sent(_SUBSCRIPTION, data) if protocol_type == _CONSUMERS else None
+    return None if values is None else frozenset(values["topics"])
 
-    None where they are malformed, which no broker looks at.
-    """
-    try:
-        version, rest = split_version(data)
-        values, _ = read_values(nearest(_CONSUMERS, _ASSIGNMENT, version), rest)
-    except InvalidRecord:
-        return []
+
+def assigned_partitions(data: bytes) -> list[TopicPartition]:
+    """Return the partitions that the leader of a group has sent for a member."""
+    values = _sent(_ASSIGNMENT, data) or {"assignedPartitions": []}
     return [
         TopicPartition(one["topic"], number)
         for one in values["assignedPartitions"]
         for number in one["partitions"]
     ]
+
+
+def _sent(number: int, data: bytes) -> dict[str, Any] | None:
+    """Return a message of members; None where it is malformed, as no broker looks at it."""
+    try:
+        version, rest = split_version(data)
+        return read_values(nearest(_CONSUMERS, number, version), rest)[0]
+    except InvalidRecord:
+        return None

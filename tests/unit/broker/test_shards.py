@@ -7,7 +7,7 @@ import errno
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.machinery.broker_home import DATA, BrokerHome, begun, code, run
+from tests.machinery.broker_home import DATA, BrokerHome, begun, code, run, with_broker
 
 from tidelog.broker.broker import Broker
 from tidelog.error_codes import ErrorCode
@@ -105,6 +105,21 @@ def damage_second(home: BrokerHome) -> None:
     for topic in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC):
         data = home.logs.partition(topic, 1).log.directory.rpartition("/")[0]
         damage_batch(data, topic, 0, partition=1, files=home.files)
+
+
+def test_a_name_that_no_record_has_room_for_is_refused() -> None:
+    """Its client would send it again and again if the connection were closed."""
+
+    async def test(home: BrokerHome) -> None:
+        name = "x" * 32_768
+        assert await committed(home, name) is ErrorCode.INVALID_REQUEST
+        answer = await home.ask(
+            "InitProducerId", 4, transactionalId=name, transactionTimeoutMs=60_000
+        )
+        assert code(answer) is ErrorCode.INVALID_REQUEST
+        assert await committed(home, name[1:]) is ErrorCode.NONE
+
+    with_broker(test)
 
 
 @pytest.mark.parametrize("fail", [fail_second, damage_second])

@@ -20,7 +20,12 @@ from tidelog.config.serve_config import FlushPolicy
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaError
 from tidelog.manager.group_home import home_of_group
-from tidelog.readonly.group_positions import Position, position_records, removal_records
+from tidelog.readonly.group_positions import (
+    Position,
+    position_records,
+    removal_records,
+    subscribed_topics,
+)
 from tidelog.segment.filenames import TopicPartition, numbers_by_topic
 
 if TYPE_CHECKING:
@@ -216,26 +221,46 @@ class CommittedOffsets:
         known = self._groups.committed(group_id)
         if not known and group_id not in self._coordinator.groups:
             raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND)
-        if self._is_read(group_id):
-            # Which topics a member reads is said in the words of its protocol, which may be any.
-            code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-            return {"topics": each_partition(values["topics"], code)}
-        keys = [
-            TopicPartition(topic["name"], one["partitionIndex"])
-            for topic in values["topics"]
-            for one in topic["partitions"]
-        ]
+        read = self._read_topics(group_id)
+        subscribed = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+        answer, keys = [], []
+        for topic in values["topics"]:
+            is_read = read is None or topic["name"] in read
+            answer += each_partition([topic], subscribed if is_read else ErrorCode.NONE)
+            if not is_read:
+                numbers = (one["partitionIndex"] for one in topic["partitions"])
+                keys += [TopicPartition(topic["name"], number) for number in numbers]
         taken = self.take_back(group_id, [key for key in keys if key in known])
-        return self._deleted(group_id, taken, values["topics"])
+        return self._deleted(group_id, taken, answer)
+
+    def _read_topics(self, group_id: str) -> set[str] | None:
+        """Return the topics that members and readers of a group read; None: it may be any.
+
+        Members say it in the words of their protocol. Source: Kafka
+        ClassicGroup.computeSubscribedTopics.
+        """
+        found = {name for _, topics in self._groups.readers_of(group_id) for name in topics}
+        group = self._coordinator.groups.get(group_id)
+        if group is None:
+            return found
+        if group.pending:
+            return None
+        for member in group.members.values():
+            sent = member.metadata_for(group.protocol)
+            topics = subscribed_topics(group.protocol_type, sent)
+            if topics is None:
+                return None
+            found |= topics
+        return found
 
     async def _deleted(
-        self, group: str, taken: _Taken, topics: list[dict[str, Any]]
+        self, group: str, taken: _Taken, answer: list[dict[str, Any]]
     ) -> dict[str, Any]:
         try:
             await self.durable(group, taken)
         except KafkaError as error:
             return {"errorCode": int(code_for_client(error))}
-        return {"topics": each_partition(topics, ErrorCode.NONE)}
+        return {"topics": answer}
 
     async def durable(self, group: str, *taken: _Taken) -> None:
         """Wait until a group's positions, or what takes them or the group back, are durable.

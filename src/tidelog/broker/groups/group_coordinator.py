@@ -28,6 +28,8 @@ from tidelog.readonly.group_positions import OFFSETS_TOPIC, group_removal
 from tidelog.records.known_records import known_records
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from tidelog.broker.client_request import Answer, Request
     from tidelog.broker.data.appends import Appends
     from tidelog.broker.groups.classic_group import Timers
@@ -118,7 +120,17 @@ class GroupCoordinator:
         if not self.shards.loaded.is_set():
             return {}
         unread = {key.partition for key in self.shards.unread}
-        return self._positions.positions(where_readable=True, without=unread)
+        found = self._positions.positions(where_readable=True, without=unread)
+        self._drop_deleted(unread)
+        return found
+
+    def _drop_deleted(self, unread: Collection[int]) -> None:
+        """Forget the empty groups that were not deleted here, as by ``tidelog groups delete``."""
+        for group_id in self._positions.unwritten(self.emptied_ms, unread):
+            group = self.groups.get(group_id)
+            if group is not None and not group.members and not group.pending:
+                group.end()
+                del self.groups[group_id], self.emptied_ms[group_id]
 
     def _clients_of(self, group_id: str) -> tuple[str, ...]:
         """Return the members of a group as an operator knows them, on any thread."""

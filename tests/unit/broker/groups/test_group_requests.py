@@ -21,9 +21,12 @@ from tests.machinery.broker_home import (
 
 from tidelog.broker.groups import group_coordinator
 from tidelog.broker.groups.joined_readers import enter_reader, write_metadata
+from tidelog.codec.messages.message_table import messages_of
+from tidelog.codec.messages.message_writer import with_version, write_message
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaStorageError, NonEmptyGroup
 from tidelog.mailbox.answer import Answer
+from tidelog.readonly.group_positions import OFFSETS_TOPIC, removal_records
 from tidelog.records.control import build_marker
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.segment.filenames import TopicPartition
@@ -37,7 +40,11 @@ KEPT_MS = 5 * 60_000
 
 
 async def joined(
-    home: BrokerHome, member_id: str = "", group: str = "g", instance: str | None = None
+    home: BrokerHome,
+    member_id: str = "",
+    group: str = "g",
+    instance: str | None = None,
+    metadata: bytes = b"m",
 ) -> Any:
     """Let a member join."""
     return await home.ask(
@@ -49,7 +56,7 @@ async def joined(
         memberId=member_id,
         groupInstanceId=instance,
         protocolType="consumer",
-        protocols=[{"name": "range", "metadata": b"m"}],
+        protocols=[{"name": "range", "metadata": metadata}],
     )
 
 
@@ -350,6 +357,20 @@ def test_an_empty_group_is_known_after_a_restart() -> None:
     assert [one["groups"] for one in found] == [[group | {"groupType": "classic"}]] * 2
 
 
+def test_an_empty_group_that_another_process_deletes_is_gone() -> None:
+    """As by ``tidelog groups delete``, which the broker is not asked for."""
+
+    async def test(home: BrokerHome) -> None:
+        await leave(home, (await member_of(home))[0])
+        partition = home.logs.manager.partition(OFFSETS_TOPIC, 0)
+        partition.append_records(removal_records("g", [], 1000, is_whole=True))
+        assert (await home.ask("ListGroups", 5))["groups"] == []
+        (shown,) = (await home.ask("DescribeGroups", 5, groups=["g"]))["groups"]
+        assert shown["groupState"] == "Dead"
+
+    with_broker(test)
+
+
 def test_a_reader_is_shown_that_has_a_group_after_clients() -> None:
     """Tools see who has the partitions, also if clients had the group before."""
 
@@ -487,6 +508,29 @@ def test_a_deleted_group_gets_nothing_back_from_a_transaction(has_position: bool
         assert await position(home) == -1
         again = await home.ask("DeleteGroups", 2, groupsNames=["g"])
         assert code(again["results"][0]) is ErrorCode.GROUP_ID_NOT_FOUND
+
+    with_broker(test)
+
+
+@pytest.mark.parametrize(("sent", "is_kept"), [(("t",), True), (("other",), False), (None, True)])
+def test_positions_of_topics_that_no_member_reads_can_be_deleted(
+    sent: tuple[str, ...] | None, is_kept: bool
+) -> None:
+    """As far as the members say which they read."""
+
+    async def test(home: BrokerHome) -> None:
+        await commit(home, 5)
+        subscription = messages_of("consumer")[0, 0]
+        fields = {"topics": list(sent or ()), "userData": None}
+        said = b"?" if sent is None else write_message(subscription, fields)
+        member_id = (await joined(home))["memberId"]
+        joining = await joined(home, member_id, metadata=with_version(0, said))
+        assert code(joining) is ErrorCode.NONE
+        topics = [{"name": "t", "partitions": [{"partitionIndex": 0}]}]
+        answer = await home.ask("OffsetDelete", 0, groupId="g", topics=topics)
+        refusal = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_kept else ErrorCode.NONE
+        assert code(answer["topics"][0]["partitions"][0]) is refusal
+        assert await position(home) == (5 if is_kept else -1)
 
     with_broker(test)
 
