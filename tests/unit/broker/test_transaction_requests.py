@@ -197,19 +197,20 @@ def test_only_the_producer_that_has_asked_gets_its_epoch_again() -> None:
 
     async def test(home: BrokerHome) -> None:
         async def again(producer: tuple[int, int]) -> Any:
-            known = {"producerId": producer[0], "producerEpoch": producer[1]}
-            how: dict[str, Any] = {
-                "transactionalId": "x",
-                "transactionTimeoutMs": 60_000,
-                **known,
-            }
-            return await home.ask("InitProducerId", 4, **how)
+            known: dict[str, Any] = {"producerId": producer[0], "producerEpoch": producer[1]}
+            timeout_ms = 60_000
+            return await home.ask(
+                "InitProducerId", 4, transactionalId="x", transactionTimeoutMs=timeout_ms, **known
+            )
 
         first = await begun(home)
         second = await again(first)
         assert code(second) is ErrorCode.NONE
         assert await again(first) == second  # its answer was lost
-
+        open_one = first[0], second["producerEpoch"]
+        assert await add(home, open_one) is ErrorCode.NONE
+        second = await again(open_one)
+        assert await again(open_one) == second
         other = await begun(home)
         for fenced in (first, (first[0], second["producerEpoch"])):
             assert code(await again(fenced)) is ErrorCode.PRODUCER_FENCED

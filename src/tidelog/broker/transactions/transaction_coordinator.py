@@ -228,9 +228,9 @@ class TransactionCoordinator:
                 if known.state is State.ONGOING:
                     known = await self._abort_for_next(known)
                 new = await self._next_of(known, timeout_ms)
-                if producer_id == NO_PRODUCER_ID:
-                    # Another instance: the one before, which it fences, must not get its epoch.
-                    new.previous_id, new.previous_epoch = NO_PRODUCER_ID, NO_EPOCH
+                # Who has asked may ask again. Of another instance that is nobody: the one before,
+                # which it fences, must not get its epoch.
+                new.previous_id, new.previous_epoch = producer_id, epoch
             await self._write_durably(new)
             return new.producer_id, new.epoch
 
@@ -242,8 +242,6 @@ class TransactionCoordinator:
             state=State.EMPTY,
             partitions=set(),
             started_ms=NO_TIME,
-            previous_id=known.producer_id,
-            previous_epoch=known.epoch,
         )
         if known.epoch < LAST_EPOCH:
             new.epoch = known.epoch + 1
