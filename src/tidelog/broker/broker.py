@@ -177,7 +177,7 @@ class Broker:
 
     async def start(self) -> None:
         """Take up the groups that were written down; until then their members try again."""
-        await self._coordinator.shards.load()
+        await self._coordinator.load()
         await self._transactions.load()
         self._expire_later()
 

@@ -130,6 +130,19 @@ class Groups(OfOneProcess):
         if topic is not None:
             self._caught_up(number, topic, through)
 
+    def note(
+        self, home: Partition, group: str, positions: Mapping[TopicPartition, Position], end: int
+    ) -> None:
+        """Take note of a commit, by no transaction, whose records end at ``end`` in ``home``."""
+        known = self._known.get(home.partition)
+        if known is not None:
+            known.note(home.log, group, positions, end)
+
+    def unread(self, home: Partition) -> int:
+        """Return how many offsets a look at a partition of the topic has to read; no look."""
+        known = self._known.get(home.partition)
+        return home.log.high_watermark - (0 if known is None else known.read_to)
+
     def committed(self, group: str) -> dict[TopicPartition, Committed]:
         """Return the committed positions of a group, without those of topics deleted since."""
         return self.found(group).live

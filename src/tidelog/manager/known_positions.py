@@ -19,7 +19,7 @@ from tidelog.records.known_records import known_records
 from tidelog.staging.group_step import CommittedAt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from uuid import UUID
 
     from tidelog.log.log import Log
@@ -89,6 +89,30 @@ class KnownPositions:
             self._read_to = end if log.replaced_end == replaced_end else min(end, self._read_to)
             self._opened = opened
             self._log, self._cuts = ref(log), cuts
+
+    def note(
+        self, log: Log, group: str, positions: Mapping[TopicPartition, Position], end: int
+    ) -> None:
+        """Take positions that were just committed, by no transaction, in records below ``end``.
+
+        So the next look need not read them, unless there is more to be read before them.
+        """
+        start = end - len(positions)
+        if not self._lock.acquire(blocking=False):
+            return  # who reads now may read them, too
+        try:
+            if self._read_to == start and not self._is_other(log):
+                known = self._groups.setdefault(group, {})
+                for offset, key in enumerate(sorted(positions), start):
+                    known[key] = Committed(positions[key], offset)
+                self._read_to = end
+        finally:
+            self._lock.release()
+
+    @property
+    def read_to(self) -> int:
+        """The offset up to which the log was read."""
+        return self._read_to
 
     def _is_other(self, log: Log) -> bool:
         """Whether what was read may be there no more, or what would undo it may have come and gone.

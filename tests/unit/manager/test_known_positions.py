@@ -45,6 +45,8 @@ class PositionsHome:
         self.known = KnownPositions(topic.topic_id)
         self._settled: list[tuple[int, TopicPartition, int | None]] = []
         self.opened: dict[int, list[tuple[int, TopicPartition, int | None]]] = {}
+        self.notes = False
+        """Whether what is committed by no transaction is noted, as a broker does."""
 
     def __enter__(self) -> Self:
         return self
@@ -57,7 +59,10 @@ class PositionsHome:
         records = position_records("g", {key: Position(offset, -1, "", 1000, None)})
         at = self.partition.log.log_end_offset
         if producer_id < 0:
-            self.partition.append_records(records)
+            end = self.partition.append_records(records).last_offset + 1
+            if self.notes:
+                position = Position(offset, -1, "", 1000, None)
+                self.known.note(self.partition.log, "g", {key: position}, end)
             self._settled.append((at, key, offset))
             return
         guard = self.partition.log.start_verification(producer_id, 0, 0, supports_epoch_bump=False)
@@ -108,6 +113,7 @@ def test_a_look_finds_what_the_log_has_by_then(seed: int, enumerated: Enumerated
     looks = 0
     with PositionsHome() as home:
         for offset in range(120):
+            home.notes = rng.random() < 0.7
             key, producer_id = rng.choice(KEYS), rng.randrange(4)
             match rng.randrange(6):
                 case 0:
@@ -150,6 +156,27 @@ def test_nothing_is_read_twice_while_a_transaction_is_open(
         home.end(7, is_commit=True)
         assert home.look() == ({KEYS[0]: 1, KEYS[1]: 9}, frozenset())
         assert min(read_from) == 0
+
+
+def test_what_was_noted_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the first who asks after some days would wait for all that was committed since."""
+
+    def read(*_: object, **__: object) -> None:
+        raise AssertionError("this reads the log")
+
+    with PositionsHome() as home:
+        home.commit(KEYS[0], 1)
+        assert home.look() == home.expected()
+        home.notes = True
+        home.commit(KEYS[0], 2)
+        home.commit(KEYS[1], 3)
+        with monkeypatch.context() as patch:
+            patch.setattr(ReadableLog, "read", read)
+            assert home.look() == home.expected()
+            assert home.known.of_group("g")[KEYS[1]].record_offset == 2
+        home.remove(KEYS[1])
+        home.commit(KEYS[0], 4)
+        assert home.look() == home.expected()
 
 
 def test_a_log_that_was_truncated_is_read_again() -> None:

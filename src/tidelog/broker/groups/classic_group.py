@@ -419,6 +419,11 @@ class ClassicGroup:
 
     # Staying and leaving
 
+    def begin_sessions(self) -> None:
+        """Begin the sessions of all members."""
+        for member in self.members.values():
+            self.alive(member)
+
     def alive(self, member: GroupMember) -> None:
         """Begin the session of a member again."""
         member.stop_expiry()

@@ -17,8 +17,9 @@ from tidelog.broker.groups.group_member import NO_MEMBER
 from tidelog.broker.shards import code_for_client
 from tidelog.config.log_config import MINUTE_MS
 from tidelog.config.serve_config import FlushPolicy
+from tidelog.env.event_loop import in_thread
 from tidelog.error_codes import ErrorCode
-from tidelog.errors import KafkaError
+from tidelog.errors import KafkaError, StartAborted
 from tidelog.manager.group_home import home_of_group
 from tidelog.readonly.group_positions import (
     Position,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from tidelog.log.append_info import AppendInfo
     from tidelog.manager.consumer_groups import Groups
     from tidelog.manager.log_manager import LogManager
+    from tidelog.manager.partition import Partition
 
     _Taken = AppendInfo | asyncio.Task[AppendInfo] | None
 
@@ -48,6 +50,8 @@ _GROUPS_VERSION: Final = 8
 """Of OffsetFetch: one request asks for several groups."""
 _TOP_ERROR_VERSION: Final = 2
 _NO_OFFSET: Final = -1
+_MANY_UNREAD: Final = 5000
+"""Records of positions, which a look reads in about a tenth of a second."""
 
 
 class CommittedOffsets:
@@ -69,6 +73,8 @@ class CommittedOffsets:
         self._appends = appends
         self._flushes = flushes
         self._config = config
+        self._reading: dict[int, asyncio.Task[None]] = {}
+        """What reads ahead, by the partition."""
 
     # OffsetCommit
 
@@ -89,6 +95,8 @@ class CommittedOffsets:
         if isinstance(info, asyncio.Task):
             # Before it is appended, later requests of the connection wait, too.
             return self._kept(group, info, values["topics"], answer)
+        self._groups.note(home, group, positions, info.last_offset + 1)
+        self.read_ahead(home)
         if self._flushes.policy is FlushPolicy.NONE:
             return answer
         later = Later()
@@ -103,6 +111,23 @@ class CommittedOffsets:
 
         self._flushes.begin(home, ended)
         return later
+
+    def read_ahead(self, home: Partition) -> None:
+        """Have a thread read what was committed, before it is so much that a look takes long.
+
+        Who asks for positions looks on the event loop, where all others would wait.
+        """
+        number = home.partition
+        if number not in self._reading and self._groups.unread(home) >= _MANY_UNREAD:
+            task = asyncio.get_running_loop().create_task(self._read(number))
+            self._reading[number] = task
+            task.add_done_callback(lambda _: self._reading.pop(number))
+
+    async def _read(self, number: int) -> None:
+        # An error is that of the next look, too; StartAborted: the broker is closed.
+        with suppress(KafkaError, StartAborted):
+            through = self._coordinator.shards.while_open
+            await in_thread(partial(self._groups.read, number, through))
 
     async def _kept(
         self, group: str, taken: _Taken, topics: list[dict[str, Any]], answer: dict[str, Any]

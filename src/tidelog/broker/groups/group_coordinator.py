@@ -76,6 +76,12 @@ class GroupCoordinator:
 
     # Life
 
+    async def load(self) -> None:
+        """Take up groups. Until all were read, no member can say that it is alive."""
+        await self.shards.load()
+        for group in self.groups.values():
+            group.begin_sessions()
+
     async def _take_up(self, number: int) -> None:
         # What was committed is read here, too: on the event loop the first who asks would hold up
         # all others for as long as that takes.
@@ -84,7 +90,10 @@ class GroupCoordinator:
             if values["members"] and self._positions.has_reader(group_id):
                 continue
             # Also a group without members: its generations continue.
-            restore_group(self._new_group(group_id), values)
+            group = self._new_group(group_id)
+            restore_group(group, values)
+            if self.shards.loaded.is_set():  # it could not be read before
+                group.begin_sessions()
             if values["members"]:
                 self._positions.enter_clients(group_id, partial(self._clients_of, group_id))
             else:

@@ -60,7 +60,7 @@ def read_group(record: Record) -> StoredGroup | None:
 
 
 def restore_group(group: ClassicGroup, values: dict[str, Any]) -> None:
-    """Put a new group into the state that was written down; its sessions begin again."""
+    """Put a new group into the state that was written down; its sessions have not begun."""
     group.generation = values["generation"]
     group.protocol_type = values["protocolType"] or None
     group.protocol, group.leader = values["protocol"], values["leader"]
@@ -74,6 +74,5 @@ def restore_group(group: ClassicGroup, values: dict[str, Any]) -> None:
             one["assignment"],
         )
         group.members[member.member_id] = member
-        group.alive(member)
     if group.members:
         group.state = GroupState.STABLE

@@ -180,6 +180,7 @@ class TransactionRequests:
             # Who takes the partitions over meanwhile would begin where the group was before.
             with self._positions.arriving(group, positions):
                 await self._appends.run(home, append)
+            self._offsets.read_ahead(home)
             await self._flushes.wait_if_wanted(home)
         except KafkaError as error:
             _log.info("positions-refused group=%s reason=%s", group, error)

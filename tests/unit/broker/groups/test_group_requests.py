@@ -19,13 +19,14 @@ from tests.machinery.broker_home import (
     with_broker,
 )
 
-from tidelog.broker.groups import group_coordinator
+from tidelog.broker.groups import committed_offsets, group_coordinator
 from tidelog.broker.groups.joined_readers import enter_reader, write_metadata
 from tidelog.codec.messages.message_table import messages_of
 from tidelog.codec.messages.message_writer import with_version, write_message
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaStorageError, NonEmptyGroup
 from tidelog.mailbox.answer import Answer
+from tidelog.manager.consumer_groups import Groups
 from tidelog.readonly.group_positions import OFFSETS_TOPIC, removal_records
 from tidelog.records.control import build_marker
 from tidelog.records.validation.append_origin import AppendOrigin
@@ -35,6 +36,8 @@ from tidelog.testing import CrashFileSystem, ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from tidelog.manager.known_positions import Through
 
 KEPT_MS = 5 * 60_000
 
@@ -326,6 +329,35 @@ async def leave(home: BrokerHome, member_id: str) -> None:
     assert code(answer["members"][0]) is ErrorCode.NONE
 
 
+def test_sessions_begin_once_heartbeats_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While other partitions are read, members cannot say that they are alive."""
+    files, clock = CrashFileSystem(), ManualClock()
+    found: list[tuple[str, int]] = []
+
+    async def before() -> None:
+        async with BrokerHome(files, clock) as home:
+            home.logs.create_topic("t")
+            home.logs.create_topic(OFFSETS_TOPIC, 3)  # the group is in the second
+            found.append(await member_of(home))
+
+    def read(self: Groups, number: int, through: Through) -> None:
+        plain(self, number, through)
+        clock.advance(20_000)
+
+    async def after() -> None:
+        monkeypatch.setattr(Groups, "read", read)
+        member_id, generation = found[0]
+        async with BrokerHome(files, clock, timers=clock.scheduler()) as home:
+            assert await commit(home, 3, member_id, generation) is ErrorCode.NONE
+            clock.advance(20_000)
+            late = await commit(home, 4, member_id, generation)
+            assert late is not ErrorCode.NONE
+
+    plain = Groups.read
+    run(before())
+    run(after())
+
+
 def test_an_empty_group_is_known_after_a_restart() -> None:
     """Its generations continue, and it can be listed and deleted. Source: Kafka, as it loads."""
     files = CrashFileSystem()
@@ -465,6 +497,29 @@ def test_a_transaction_that_ends_between_two_looks_does_not_show_the_position_be
             monkeypatch.setattr(groups, name, partial(ended_after, name))
         assert await position(home) in {ErrorCode.UNSTABLE_OFFSET_COMMIT, 9}
         assert await position(home) == 9
+
+    with_broker(test)
+
+
+def test_positions_are_read_before_they_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first who asks after a day would keep all clients waiting, while they are read."""
+    monkeypatch.setattr(committed_offsets, "_MANY_UNREAD", 10)
+
+    async def test(home: BrokerHome) -> None:
+        for offset in range(30):
+            await commit(home, offset)
+        partition = home.logs.manager.partition(OFFSETS_TOPIC, 0)
+        groups, reading = home.logs.groups, home.broker._offsets._reading
+        await asyncio.gather(*reading.values())
+        await commit(home, 30)
+        assert groups.unread(partition) == 0
+        producer = await begun(home)
+        for offset in range(30):
+            await commit_within(home, producer, offset)
+        await asyncio.gather(*reading.values())
+        assert groups.unread(partition) < 20
+        assert await end(home, producer) is ErrorCode.NONE
+        assert await position(home) == 29
 
     with_broker(test)
 
