@@ -218,7 +218,13 @@ def _place(given: str) -> str:
 
 
 def local_path(path: str) -> str:
-    """Return the local path that a path or ``file:`` URI stands for."""
+    """Return the local path that a path or ``file:`` URI stands for.
+
+    With one slash it is a path of Hadoop's, as Spark's catalog passes it, in which nothing is
+    percent-encoded.
+    """
+    if path.startswith("file:/") and not path.startswith("file://"):
+        return path.removeprefix("file:")
     uri = urlsplit(path)
     if uri.scheme == "file" and uri.netloc in ("", "localhost"):
         return unquote(uri.path)

@@ -352,9 +352,10 @@ def test_a_query_of_a_catalog_table_names_partitions_of_its_topics(
 
 
 def test_file_uris_are_paths() -> None:
-    """Spark's catalog passes paths as ``file:`` URIs, which are percent-encoded."""
-    assert local_path("file:/data/my%20logs") == "/data/my logs"
-    assert local_path("file:///data") == "/data"
+    """Spark's catalog passes them with one slash, and encodes nothing; URIs are encoded."""
+    for plain in ("/data/my logs", "/data/my%20logs", "/data/a#b", "/data/a?b", "/data/a\tb"):
+        assert local_path(f"file:{plain}") == plain
+    assert local_path("file:///data/my%20logs") == "/data/my logs"
     assert local_path("/data/100%25") == "/data/100%25"
     for remote in ("s3a://b/x", "hdfs:/x", "dbfs:/x"):
         with pytest.raises(InvalidArgument, match="neither a local directory nor an archive"):
