@@ -144,7 +144,7 @@ class TableStream:
         size = READ_BYTES if self.threads > 1 else PIECE_BYTES
         pieces = log.decodable_pieces(start, end, committed=self.committed, piece_bytes=size)
         with log:
-            for piece in self._with_remedy(pieces):
+            for piece in self._with_remedy(pieces, part.damage):
                 part.check_same()
                 if self.times.is_all:
                     yield piece
@@ -154,9 +154,14 @@ class TableStream:
                 if late.any():
                     yield piece._replace(batches=piece.batches.select(late))
 
-    def _with_remedy(self, pieces: Iterator[Piece]) -> Iterator[Piece]:
+    def _with_remedy(
+        self, pieces: Iterator[Piece], damage: CorruptMessage | None
+    ) -> Iterator[Piece]:
+        """Yield the pieces, then raise ``damage`` if there is any, as what they raise."""
         try:
             yield from pieces
+            if damage is not None:
+                raise damage
         except CorruptMessage as error:
             error.remedy = self.remedy
             raise

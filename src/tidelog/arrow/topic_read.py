@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tidelog.env.files import FileSystem
     from tidelog.env.moments import Moment
     from tidelog.env.paths import Paths
+    from tidelog.errors import CorruptMessage
     from tidelog.readonly.missing.damaged_range import OnDamage
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
     from tidelog.readonly.read_only_log import ReadOnlyLog
@@ -90,12 +91,14 @@ class LogRange(NamedTuple):
     """Offsets ``[start_offset, end_offset)`` of one log, which is closed until it is read.
 
     ``topic_id``: the id of the topic when the read was planned; None if that is unknown.
+    ``damage``: what keeps the read from going beyond its end; None: nothing does.
     """
 
     log: ReadOnlyLog
     start_offset: int
     end_offset: int
     topic_id: UUID | None = None
+    damage: CorruptMessage | None = None
 
     def check_same(self) -> None:
         """Raise KafkaStorageError if the directory is by now that of another topic.
@@ -283,7 +286,11 @@ class TopicRead:
                 first = self._filter().start_of_last(
                     log.directory, first, last, self.last, fs=self.fs
                 )
-            return LogRange(log, first, max(first, last), topic_id)
+            bad = None
+            if end is None and self.on_damage is None:
+                # Asked before the log is closed: its transactions are forgotten then.
+                bad = log.damage_at(visible, committed=self.committed)
+            return LogRange(log, first, max(first, last), topic_id, bad)
 
     def _filter(self) -> RecordFilter:
         since_ms, until_ms = (None, None) if self.times.is_all else self.times
@@ -339,10 +346,13 @@ def _by_partition(
 def narrowed(ranges: Iterable[LogRange], start: int, end: int) -> Iterator[LogRange]:
     """Yield the parts of ranges that lie in offsets ``[start, end)``.
 
-    One that lies there as a whole is kept even if it is empty: to read it reports damage.
+    An empty one is kept if it lies there as a whole, or if damage hides what may lie there: to read
+    it reports damage.
     """
     for whole in ranges:
-        first, last = max(whole.start_offset, start), min(whole.end_offset, end)
-        part = whole._replace(start_offset=first, end_offset=last)
-        if part == whole or part.start_offset < part.end_offset:
+        last = min(whole.end_offset, end)
+        first = min(max(whole.start_offset, start), last)
+        bad = whole.damage if last < end else None
+        part = whole._replace(start_offset=first, end_offset=last, damage=bad)
+        if first < last or bad is not None or part == whole:
             yield part

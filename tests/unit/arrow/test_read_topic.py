@@ -10,6 +10,7 @@ import pyarrow.dataset as ds
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.machinery.hidden_damage import damage_before_the_last_index_entry
 
 import tidelog
 from tidelog.arrow import SCHEMA_WITH_HEADERS, TopicDataset, dataset, read, read_table, table_stream
@@ -26,7 +27,7 @@ from tidelog.errors import (
 from tidelog.testing import damage_batch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from tidelog.readonly.missing.damaged_range import DamagedRange
@@ -397,6 +398,32 @@ def test_damage_is_an_error_after_the_last_records_before_it(tmp_path: Path) -> 
     assert found.read_next_batch()["value"].to_pylist() == [b"1", b"2"]
     with pytest.raises(CorruptMessage):
         found.read_next_batch()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_damage_that_hides_what_is_committed_is_an_error_after_the_records_before_it(
+    tmp_path: Path, threads: int
+) -> None:
+    """A log beside its writer ends well, but no marker after the damage is known."""
+    damage_before_the_last_index_entry(tmp_path)
+    committed: dict[str, Any] = {"isolation": "read_committed", "threads": threads}
+    found: list[int] = []
+
+    def read_all(batches: Iterable[pa.RecordBatch]) -> None:
+        for batch in batches:
+            found.extend(batch["offset"].to_pylist())
+
+    with pytest.raises(CorruptMessage, match="on_damage=print skips it"):
+        read_all(read(tmp_path, "t", **committed))
+    assert found == [0, 1, 2]
+    topic = dataset(tmp_path, "t", **committed)
+    for reaching in (ds.field("offset") >= 2, ds.field("offset") == 5):
+        with pytest.raises(CorruptMessage):
+            topic.to_table(filter=reaching)
+    assert topic.count_rows(filter=ds.field("offset") < 3) == 3
+    assert read_table(tmp_path, "t", end_offsets=3, **committed).num_rows == 3
+    skipping = read_table(tmp_path, "t", on_damage=lambda _: None, **committed)
+    assert values(skipping) == [0, 1, 2, 4, 5]
 
 
 @pytest.mark.parametrize("threads", [1, 2])

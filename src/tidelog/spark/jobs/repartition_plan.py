@@ -17,7 +17,6 @@ from tidelog.datadir.catalogue import METADATA_TOPIC
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument
 from tidelog.readonly.absent_partitions import BY_NOTHING
-from tidelog.readonly.log_range import LogRange
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.records.batch import INT64_MAX
 from tidelog.records.isolation import Isolation
@@ -28,8 +27,7 @@ from tidelog.spark.options.source_options import (
     TopicChoice,
 )
 from tidelog.spark.read.data_loss import DataLossPolicy
-from tidelog.spark.read.offset_bounds import bounds
-from tidelog.spark.read.read_plan import make_tasks
+from tidelog.spark.read.read_plan import make_tasks, range_of
 from tidelog.spark.read.topic_partitions import PartitionDirectories
 from tidelog.spark.sessions.parallelism import default_parallelism
 from tidelog.staging.finished import read_finished
@@ -125,6 +123,7 @@ def plan_repartition(request: RepartitionRequest, config: Mapping[str, str]) -> 
         UnknownTopicOrPartition: the topic to read does not exist.
         PartitionsElsewhere: some of its partitions are in directories that are not named.
         DataLoss: a partition or a segment of it is missing.
+        CorruptMessage: damage hides what is committed.
         KafkaStorageError: the list of topics cannot be read, or the disk failed.
     """
     request.check()
@@ -142,13 +141,7 @@ def plan_repartition(request: RepartitionRequest, config: Mapping[str, str]) -> 
     policy.report_missing(directories.missing_of(options.choice))
     directories.check_catalogue()
     topic = directories.topics[request.topic]
-    ranges = []
-    for partition in found:
-        with directories.open(*partition) as log:
-            start, end = bounds(log, options, policy)
-            policy.report_holes(log, directories.holes(log, start, end))
-            topic_id = directories.topic_id_text(*partition)
-            ranges.append(LogRange(log, start, end, topic_id))
+    ranges = [range_of(directories, partition, options, policy) for partition in found]
     tasks = make_tasks(ranges, options, default_parallelism())
     txn_id = request.txn_id or _txn_of(request, topic)
     target = _check_target(request, txn_id)

@@ -112,18 +112,31 @@ def _resolve(
         try:
             if is_again:
                 directories = _open(fs, options)
-            with directories.open(*partition) as log:
-                start, end = bounds(log, options, policy)
-                bad = log.damage_at(end, committed=options.committed)
-                # No task would come to it: it keeps the read from beginning, or from continuing.
-                if bad is not None and (start >= end or end < log.log_end_offset):
-                    raise bad
-                policy.report_holes(log, directories.holes(log, start, end))
-                return LogRange(log, start, end, directories.topic_id_text(*partition))
+            return range_of(directories, partition, options, policy)
         except UnknownTopicOrPartition:
             continue
     policy.report(*partition, 0, None, DELETED)
     return None
+
+
+def range_of(
+    directories: PartitionDirectories,
+    partition: TopicPartition,
+    options: ReadOptions,
+    policy: DataLossPolicy,
+) -> LogRange:
+    """Return what to read of one partition; errors as ``bounds`` and ``DataLossPolicy``.
+
+    Raises CorruptMessage, too, for damage that no task would come to.
+    """
+    with directories.open(*partition) as log:
+        start, end = bounds(log, options, policy)
+        bad = log.damage_at(end, committed=options.committed)
+        # It keeps the read from beginning, or from continuing.
+        if bad is not None and (start >= end or end < log.log_end_offset):
+            raise bad
+        policy.report_holes(log, directories.holes(log, start, end))
+        return LogRange(log, start, end, directories.topic_id_text(*partition))
 
 
 def make_tasks(ranges: Iterable[LogRange], options: ReadOptions, cores: int) -> list[Task]:

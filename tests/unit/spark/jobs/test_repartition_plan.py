@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pytest
+from tests.machinery.hidden_damage import damage_before_the_last_index_entry
 
 import tidelog
 from tidelog.config.deletion_settings import NEVER_DELETED
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import (
+    CorruptMessage,
     InvalidArgument,
     InvalidTopic,
     KafkaStorageError,
@@ -71,6 +73,16 @@ def test_settings_that_cannot_be_read_do_not_pass_for_unknown_ones(
 
     with pytest.raises(KafkaStorageError, match=r"tidelog\.topics\.json"):
         planned(data, to_path=str(tmp_path / "elsewhere"))
+
+
+def test_damage_that_hides_what_is_committed_is_an_error_before_anything_is_copied(
+    tmp_path: Path,
+) -> None:
+    """No task would come to it: what is known to be committed ends there."""
+    damage_before_the_last_index_entry(tmp_path)
+
+    with pytest.raises(CorruptMessage, match="the CRC of a batch is wrong"):
+        planned(str(tmp_path))
 
 
 def test_the_new_topic_is_born_as_its_source_was(tmp_path: Path) -> None:
