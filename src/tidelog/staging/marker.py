@@ -10,7 +10,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.checkpoint_file import read_small_file
-from tidelog.errors import CorruptFile, DirectoryNotShared
+from tidelog.errors import CorruptFile, DirectoryNotShared, KafkaStorageError
 from tidelog.records.batch import BATCH_HEADER
 from tidelog.staging.staged_file import list_staged, staged_name
 
@@ -57,12 +57,15 @@ class MarkerVisits:
     def visit(self) -> None:
         """Write to the marker.
 
-        Raises DirectoryNotShared if this process does not see the file, or no longer does: the
-        driver deletes it when it has committed or aborted the write.
+        Raises:
+            DirectoryNotShared: this process does not see the file, or no longer does: the driver
+                deletes it when it has committed or aborted the write.
+            KafkaStorageError: the disk failed, or is full.
         """
         directory, marker = os.path.split(self._path)
         try:
-            file = self._fs.open(self._path, "r+")
+            with closing(self._fs.open(self._path, "r+")) as file:
+                file.pwrite(self._note, 0)
         except FileNotFoundError:
             text = (
                 f"{directory} is not the data directory that the driver sees: every executor must"
@@ -71,8 +74,9 @@ class MarkerVisits:
             if self._last_ns >= 0:
                 text = f"the driver has ended the write of this task: {self._path} is gone"
             raise DirectoryNotShared(text) from None
-        with closing(file):
-            file.pwrite(self._note, 0)
+        except OSError as error:
+            text = f"staging in {directory} failed: {error}; nothing was committed"
+            raise KafkaStorageError(text) from error
         self._last_ns = self._clock.monotonic_ns()
 
 

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from tests.machinery.directory_home import DataHome
 
-from tidelog.errors import DirectoryNotShared
+from tidelog.errors import DirectoryNotShared, KafkaStorageError
 from tidelog.staging.abandoned import abandoned_files
 from tidelog.staging.journal import journal_name
 from tidelog.staging.marker import (
@@ -81,6 +81,16 @@ def test_a_task_visits_its_marker_again_while_rows_arrive() -> None:
     home.clock.advance(VISIT_NS // 1_000_000)
     with pytest.raises(DirectoryNotShared, match="the driver has ended the write of this task"):
         visits.visit_if_due()
+
+
+def test_a_task_that_finds_the_disk_full_says_where() -> None:
+    """Its visit is the first write of a task."""
+    home, _ = home_with()
+    marker = make_marker(home.fs, home.path, "x", Random(7))
+    home.fs.set_free_bytes(0)
+
+    with pytest.raises(KafkaStorageError, match=r"staging in /data failed: .*No space left"):
+        MarkerVisits(home.fs, home.path, marker, home.clock)
 
 
 def test_a_marker_is_smaller_than_a_file_with_batches() -> None:

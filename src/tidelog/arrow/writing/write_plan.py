@@ -28,6 +28,7 @@ from tidelog.env.paths import absolute_path
 from tidelog.env.signals import program_of
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import DirectoryLocked, InvalidArgument
+from tidelog.readonly.read_files import StorageErrors
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.records.validation.policy import LeaderPolicy
 from tidelog.segment.filenames import check_topic_name
@@ -112,7 +113,13 @@ def make_plan(options: WriteOptions, columns: Mapping[str, int], txn: str) -> Wr
         InvalidConfig: a setting of a new topic is not valid.
         DirectoryLocked: Kafka holds the directory, and ``commit_timeout_ms`` is not set.
         StoreError: the store of ``staging_uri`` does not take the marker.
+        KafkaStorageError: the disk failed or is full, or the path is not that of a directory.
     """
+    with StorageErrors(options.path):
+        return _make_plan(options, columns, txn)
+
+
+def _make_plan(options: WriteOptions, columns: Mapping[str, int], txn: str) -> WritePlan:
     count = options.num_partitions or 1
     new_topic = plan_topic(options, count, options.new_topic_config())
     if options.topic is not None:

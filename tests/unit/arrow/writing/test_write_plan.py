@@ -25,6 +25,7 @@ from tidelog.errors import (
     InvalidArgument,
     InvalidConfig,
     InvalidTopic,
+    KafkaStorageError,
     TransactionMismatch,
 )
 from tidelog.log.topic_id import PARTITION_METADATA_FILE, write_partition_metadata
@@ -59,6 +60,15 @@ def test_a_write_to_a_directory_of_a_broker_fails_before_its_tasks_work(
         with pytest.raises(DirectoryLocked):
             check_not_busy(options(tmp_path))
         check_not_busy(options(tmp_path, commitTimeoutMs="1000"))
+
+
+def test_a_path_that_leads_to_a_file_is_an_error_that_names_it(tmp_path: Path) -> None:
+    """One of ours, as those of a disk that fails."""
+    (tmp_path / "file").touch()
+
+    for path in (tmp_path / "file", tmp_path / "file" / "data"):
+        with pytest.raises(KafkaStorageError, match=r"file.*: Not a directory"):
+            plan_of(path)
 
 
 def test_tasks_make_batches_by_the_settings_of_the_broker(tmp_path: Path) -> None:
