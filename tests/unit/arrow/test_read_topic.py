@@ -252,6 +252,15 @@ def test_a_filter_chooses_what_is_read(two_partitions: Path) -> None:
         found.count_rows(filter=ds.field("partition") >= 0)
 
 
+def test_a_filter_that_compares_with_nan_leaves_no_row_out(two_partitions: Path) -> None:
+    """Nothing is above or below it, so a negated comparison holds for all rows."""
+    found, nan = dataset(two_partitions, "t"), float("nan")
+
+    assert found.count_rows(filter=~(ds.field("offset") <= nan)) == 100
+    assert found.count_rows(filter=~(ds.field("offset") > nan) & (ds.field("offset") < 3)) == 6
+    assert found.count_rows(filter=ds.field("offset") <= nan) == 0
+
+
 @pytest.mark.parametrize("codec", ["uncompressed", "zstd", "gzip"])
 def test_threads_change_nothing(tmp_path: Path, codec: str) -> None:
     """Order and records are the same, though batches decompress to more than is kept ahead."""
