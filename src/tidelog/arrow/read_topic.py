@@ -62,7 +62,7 @@ def read(
     Raises:
         InvalidArgument, UnknownTopicOrPartition, PartitionsElsewhere, OffsetOutOfRange,
         KafkaStorageError: as ``TopicRead.plan``. The reader raises the errors of
-        ``TableStream.tables``, damage after all records before it.
+        ``TableStream.tables``, damage and lost segments after all records before them.
     """
     found = TopicRead.of(directory, topic, **narrow)
     stream = stream_of(found, columns, threads)
@@ -126,6 +126,7 @@ def stream_of(
     stream = TableStream(
         *(names, found.times, found.committed, ThreadScheduler(0), threads, found.key),
         remedy=skipped_by(found.skipping) if found.on_damage is None else "",
+        report_lost=found.report_lost,
     )
     _ = stream.schema  # raises InvalidArgument for an unknown name
     return stream

@@ -85,6 +85,7 @@ class TableStream:
 
     ``scheduler`` runs the decoding ahead on ``threads`` threads; with one, the thread that reads
     decodes as well, when a table is asked for. ``remedy`` is what users can do about damage.
+    ``report_lost`` is called with each range that was read, for what it lacks.
     """
 
     names: Sequence[str]
@@ -94,6 +95,7 @@ class TableStream:
     threads: int = DEFAULT_THREADS
     key: bytes | None = None
     remedy: str = ""
+    report_lost: Callable[[LogRange], object] = lambda _: None
 
     @property
     def schema(self) -> pa.Schema:
@@ -105,6 +107,7 @@ class TableStream:
 
         Raises:
             CorruptMessage: damage, after all records before it.
+            DataLoss: a segment is lost, after all records of its partition.
             OffsetOutOfRange: retention was faster than the reader.
             KafkaStorageError: the disk failed, or a log was deleted or truncated meanwhile.
             InvalidTimestamp: a timestamp does not fit in microseconds, where times are looked at.
@@ -153,6 +156,7 @@ class TableStream:
                 late = piece.batches.max_timestamp >= since_ms
                 if late.any():
                     yield piece._replace(batches=piece.batches.select(late))
+        self.report_lost(part)
 
     def _with_remedy(
         self, pieces: Iterator[Piece], damage: CorruptMessage | None

@@ -16,10 +16,17 @@ from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.moments import time_ms
 from tidelog.env.paths import absolute_places
 from tidelog.env.system_files import SYSTEM_FILES
-from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
+from tidelog.errors import (
+    DataLoss,
+    InvalidArgument,
+    KafkaStorageError,
+    UnknownTopicOrPartition,
+)
 from tidelog.log.topic_id import topic_id_or_none
 from tidelog.readonly.absent_partitions import BY_ARGUMENT
 from tidelog.readonly.chosen_records import RecordFilter
+from tidelog.readonly.missing.damaged_range import DamagedRange, skipped_by
+from tidelog.readonly.missing.holes import NO_SEGMENT
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.readonly.read_only_log import ReadUpTo, reach
 from tidelog.records.batch import INT64_MAX
@@ -35,6 +42,7 @@ if TYPE_CHECKING:
     from tidelog.env.paths import Paths
     from tidelog.errors import CorruptMessage
     from tidelog.readonly.missing.damaged_range import OnDamage
+    from tidelog.readonly.missing.holes import Hole
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
     from tidelog.readonly.read_only_log import ReadOnlyLog
 
@@ -91,7 +99,8 @@ class LogRange(NamedTuple):
     """Offsets ``[start_offset, end_offset)`` of one log, which is closed until it is read.
 
     ``topic_id``: the id of the topic when the read was planned; None if that is unknown.
-    ``damage``: what keeps the read from going beyond its end; None: nothing does.
+    ``damage``: what keeps the read from going beyond its end; None: nothing does. ``directory`` is
+    the one that the log is in.
     """
 
     log: ReadOnlyLog
@@ -99,6 +108,20 @@ class LogRange(NamedTuple):
     end_offset: int
     topic_id: UUID | None = None
     damage: CorruptMessage | None = None
+    directory: ReadOnlyDirectory | None = None
+
+    def lost(self) -> Iterator[Hole]:
+        """Yield what no segment holds, as far as it was read, and compaction does not explain."""
+        if self.directory is None:
+            return
+        holes = [
+            (max(start, self.start_offset), min(end, self.end_offset))
+            for start, end in self.log.holes
+        ]
+        inside = [hole for hole in holes if hole[0] < hole[1]]
+        for hole in self.directory.unexplained_holes(self.log, inside):
+            if not hole.may_be_compacted:
+                yield hole
 
     def check_same(self) -> None:
         """Raise KafkaStorageError if the directory is by now that of another topic.
@@ -290,7 +313,15 @@ class TopicRead:
             if end is None and self.on_damage is None:
                 # Asked before the log is closed: its transactions are forgotten then.
                 bad = log.damage_at(visible, committed=self.committed)
-            return LogRange(log, first, max(first, last), topic_id, bad)
+            return LogRange(log, first, max(first, last), topic_id, bad, directory)
+
+    def report_lost(self, part: LogRange) -> None:
+        """Report what a range that was read lacks; raise DataLoss if damage is not skipped."""
+        for hole in part.lost():
+            if self.on_damage is None:
+                place = part.log.topic, part.log.partition, hole.start_offset, hole.end_offset
+                raise DataLoss(*place, f"{NO_SEGMENT}; {skipped_by(self.skipping)}")
+            self.on_damage(DamagedRange(part.log.directory, 0, 0, *hole[:2], NO_SEGMENT))
 
     def _filter(self) -> RecordFilter:
         since_ms, until_ms = (None, None) if self.times.is_all else self.times

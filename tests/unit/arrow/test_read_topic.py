@@ -18,6 +18,7 @@ from tidelog.datadir.lock_file import LOCK_FILE
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import (
     CorruptMessage,
+    DataLoss,
     InvalidArgument,
     KafkaStorageError,
     OffsetOutOfRange,
@@ -433,6 +434,41 @@ def test_damage_that_hides_what_is_committed_is_an_error_after_the_records_befor
     assert read_table(tmp_path, "t", end_offsets=3, **committed).num_rows == 3
     skipping = read_table(tmp_path, "t", on_damage=lambda _: None, **committed)
     assert values(skipping) == [0, 1, 2, 4, 5]
+
+
+def lose_a_segment(path: Path, policy: str) -> None:
+    """Make the topic t with a segment for each of four records, and delete that of record 1."""
+    with tidelog.open(path) as logs:
+        logs.create_topic("t", config={"segment.bytes": "1048576", "cleanup.policy": policy})
+        for number in range(4):
+            logs.append("t", b"%d" % number + bytes(600_000), key=b"k")
+    (path / "t-0" / f"{1:020d}.log").unlink()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_lost_segment_is_an_error_unless_it_is_skipped(tmp_path: Path, threads: int) -> None:
+    """Where a read comes to the place of the segment."""
+    lose_a_segment(tmp_path, "delete")
+    some: dict[str, Any] = {"columns": ["offset"], "threads": threads}
+    found: list[DamagedRange] = []
+
+    with pytest.raises(DataLoss, match=r"t-0 has no offsets \[1, 2\).*on_damage=print skips it"):
+        read_table(tmp_path, "t", **some)
+    topic = dataset(tmp_path, "t", threads=threads)
+    with pytest.raises(DataLoss):
+        topic.count_rows(filter=ds.field("offset") != 1)
+    assert topic.count_rows(filter=ds.field("offset") >= 2) == 2
+    assert read_table(tmp_path, "t", end_offsets=1, **some)["offset"].to_pylist() == [0]
+    rows = read_table(tmp_path, "t", on_damage=found.append, **some)
+    assert rows["offset"].to_pylist() == [0, 2, 3]
+    assert [(each.start_offset, each.end_offset) for each in found] == [(1, 2)]
+
+
+def test_compaction_leaves_gaps_between_segments(tmp_path: Path) -> None:
+    """No file need be lost there."""
+    lose_a_segment(tmp_path, "compact")
+
+    assert read_table(tmp_path, "t")["offset"].to_pylist() == [0, 2, 3]
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from contextlib import suppress
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 from tidelog.codec.offset_text import offsets_text
 from tidelog.errors import CorruptMessage
 
 if TYPE_CHECKING:
     from tidelog.readonly.log_snapshot import LogSnapshot
+
+
+NO_SEGMENT: Final = "no segment holds them: a file seems to be lost"
 
 
 class Hole(NamedTuple):

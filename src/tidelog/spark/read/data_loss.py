@@ -13,6 +13,7 @@ from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import DataLoss
 from tidelog.readonly.absent_partitions import BY_NOTHING
 from tidelog.readonly.missing.gaps import find_gaps
+from tidelog.readonly.missing.holes import NO_SEGMENT
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.spark.options.option_values import absolute_paths
 
@@ -47,7 +48,6 @@ NOT_SELECTED: Final = (
     "the stream read it before, and its options (subscribe, subscribePattern or assign) no longer "
     "select it"
 )
-NO_SEGMENT: Final = "no segment holds them: a file seems to be lost"
 MISSING: Final = "tidelog.topics.json lists it, but its directory is missing"
 
 
