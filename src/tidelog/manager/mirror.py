@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from uuid import UUID
 
+    from tidelog.datadir.catalogue import Topic
     from tidelog.env.files import FileSystem
     from tidelog.log.log import Log
     from tidelog.manager.log_manager import LogManager
@@ -146,7 +147,8 @@ class Mirror:
         are open there are open in the mirror, too.
 
         Raises:
-            UnknownTopicOrPartition: a topic is not in the source.
+            UnknownTopicOrPartition: a topic is not in the source, or a partition of it lies in a
+                directory beside the target.
             PartitionsElsewhere: partitions are in directories that are not in the source, and it
                 was not opened to be read in part.
             InconsistentTopicId: the target has a topic of this name and another id.
@@ -228,9 +230,19 @@ class Mirror:
                 f"topic {name} has id {topic.topic_id} in {self._source.name} and"
                 f" {known.topic_id} in {self._path}: it was created again, or is another topic"
             )
+        self._check_here(known, topic.partitions)
         if partitions > max(known.partitions, default=-1) + 1:
             self._wider[name] = partitions
         self._ids[name] = known.topic_id
+
+    def _check_here(self, known: Topic, numbers: Collection[int]) -> None:
+        """Raise UnknownTopicOrPartition for a partition that lies beside the target."""
+        log_dirs = self._manager.shared.log_dirs
+        for number in sorted(known.partitions.keys() & set(numbers)):
+            if log_dirs.with_id(known.partitions[number]) is None:
+                key, home = TopicPartition(known.name, number), known.partitions[number]
+                todo = "name the topics to mirror without it, or another target"
+                raise log_dirs.not_here(key, home, todo)
 
     def _new_txn(self) -> str:
         """Return an id for the transaction, after deleting what killed runs left behind.

@@ -22,6 +22,7 @@ from tidelog.errors import (
     KafkaStorageError,
     MirrorDiverged,
     PartitionsElsewhere,
+    UnknownTopicOrPartition,
 )
 from tidelog.manager import mirror
 from tidelog.manager.directories.log_dir import check_outside
@@ -257,6 +258,21 @@ def test_a_topic_of_another_directory_cannot_be_named() -> None:
     source = open_directory_read_only(SOURCE, fs=homes.home.fs)
     with homes.target() as logs, pytest.raises(PartitionsElsewhere, match="u-0 is in /other"):
         Mirror(source, logs.manager, TARGET).run(["u"])
+
+
+def test_a_mirror_names_what_to_do_where_a_topic_lies_in_part_beside_it() -> None:
+    """It copies whole topics, so that no choice of a partition helps; nothing is staged."""
+    homes = homes_with(b"a")
+    homes.mirror()
+    with homes.home.open(paths=(TARGET, "/other")) as logs:
+        logs.create_partitions("t", 3, is_spread=True)
+    with homes.source() as logs:
+        logs.create_partitions("t", 3)
+
+    with pytest.raises(UnknownTopicOrPartition, match=r"t-2 lies in .*: name the topics to mirror"):
+        homes.mirror()
+
+    assert list_staged(homes.home.fs, TARGET) == []
 
 
 def test_a_source_is_read_beside_its_writer() -> None:

@@ -95,7 +95,7 @@ class FirstUseLoader(ManagerPart):
         """
         home = self._log_dirs.with_id(topic.partitions[key.partition])
         if home is None:
-            todo = "choose a partition of this one (-p N), or start a service over both"
+            todo = "choose a partition of this one, or start a service over both"
             raise self._log_dirs.not_here(key, topic.partitions[key.partition], todo)
         if self._is_there(home, key):
             return home

@@ -619,4 +619,4 @@ def test_a_partition_in_another_directory_is_named_with_what_to_do(cli: Cli) -> 
     assert (
         f"big-{there} lies in the data directory with id {format_uuid(ids[there])}" in refused.err
     )
-    assert "choose a partition of this one (-p N), or start a service over both" in refused.err
+    assert "choose a partition of this one, or start a service over both" in refused.err
