@@ -9,6 +9,7 @@ from tidelog.arrow.decode import ArrowDecoder
 from tidelog.arrow.schema import named_columns, select
 from tidelog.arrow.topic_read import TopicRead
 from tidelog.env.clock import SYSTEM_CLOCK
+from tidelog.env.moments import check_ms
 from tidelog.env.waiting import sleep_ms
 from tidelog.errors import InvalidArgument
 from tidelog.readonly.log_follower import POLL_MS, FollowedTopic, LogFollower, followed
@@ -82,8 +83,10 @@ def follow(
         read_up_to=read_up_to,
         allow_partial=allow_partial,
     )
-    if idle_ms is not None and idle_ms < 0:
-        raise InvalidArgument(f"idle_ms must be a number from 0 on, not {idle_ms}")
+    if idle_ms is not None:
+        check_ms("idle_ms", idle_ms)
+        if idle_ms < 0:
+            raise InvalidArgument(f"idle_ms must be a number from 0 on, not {idle_ms}")
     schema = select(named_columns(columns))
     grown = _followed_topic(read, SYSTEM_CLOCK, from_end=from_end)
     return _batches(grown, schema, sleep_ms, SYSTEM_CLOCK, idle_ms)

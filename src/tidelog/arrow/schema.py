@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from tidelog.codec.given_values import listed
 from tidelog.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -51,11 +52,9 @@ def whole_number(name: str, given: object, least: int = 0) -> int:
 def named_columns(columns: Iterable[str] | None) -> tuple[str, ...]:
     """Return the names of columns as a user gives them; None: all.
 
-    Raises InvalidArgument for a text: its letters are not what was meant.
+    Raises InvalidArgument for what is not a list.
     """
-    if isinstance(columns, str):
-        raise InvalidArgument(f"columns must be a list of names, not {columns!r}")
-    return COLUMNS if columns is None else tuple(columns)
+    return COLUMNS if columns is None else listed("columns", columns)
 
 
 def select(names: Iterable[str]) -> pa.Schema:
@@ -64,7 +63,7 @@ def select(names: Iterable[str]) -> pa.Schema:
     Raises:
         InvalidArgument: a name is not that of a column, or occurs twice.
     """
-    wanted = list(names)
+    wanted = listed("columns", names)
     unknown = [name for name in wanted if name not in COLUMNS]
     if unknown or len(set(wanted)) < len(wanted):
         problem = f"no column {unknown[0]!r}" if unknown else "a column is named twice"

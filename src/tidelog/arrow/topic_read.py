@@ -6,11 +6,13 @@ Spark: the options of its Kafka source, under the names of ``tidelog``'s Python 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from tidelog.arrow.schema import whole_number
+from tidelog.codec.given_values import listed
 from tidelog.datadir.lock_file import has_writer
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.moments import time_ms
@@ -33,7 +35,7 @@ from tidelog.records.batch import INT64_MAX
 from tidelog.records.isolation import Isolation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
     from typing import TypedDict
     from uuid import UUID
 
@@ -202,6 +204,8 @@ class TopicRead:
         read_up_to = ReadUpTo.HIGH_WATERMARK if read_up_to is None else read_up_to
         if last is not None:
             whole_number("last", last)
+        if not (on_damage is None or callable(on_damage)):
+            raise InvalidArgument(f"on_damage must be a function, as print, not {on_damage!r}")
         return cls(
             paths=tuple(absolute_places(directory)),
             topic=topic,
@@ -213,7 +217,7 @@ class TopicRead:
                 INT64_MAX if until is None else time_ms(until, SYSTEM_CLOCK.now_ms),
             ),
             committed=committed,
-            up_to=up_to if up_to is ReadUpTo.LOG_END else _up_to(read_up_to),
+            up_to=up_to if up_to is ReadUpTo.LOG_END else ReadUpTo(read_up_to),
             allow_partial=allow_partial,
             key=_key(key),
             last=last,
@@ -331,13 +335,15 @@ class TopicRead:
 def _numbers(given: int | Iterable[int] | None) -> tuple[int, ...] | None:
     if given is None:
         return None
-    several = (given,) if isinstance(given, int) else tuple(given)
+    several = (given,) if isinstance(given, int) else listed("partitions", given)
     return tuple(dict.fromkeys(whole_number("partitions", one) for one in several))
 
 
 def _offsets(name: str, given: int | Mapping[int, int] | None) -> int | Mapping[int, int]:
     if isinstance(given, int):
         return whole_number(name, given)
+    if not isinstance(given, Mapping | None):
+        raise InvalidArgument(f"{name} must be an offset, or offsets by partition, not {given!r}")
     return {number: whole_number(name, offset) for number, offset in (given or {}).items()}
 
 
@@ -347,14 +353,6 @@ def _key(given: bytes | str | None) -> bytes | None:
     if not isinstance(given, str):
         raise InvalidArgument(f"key must be bytes or text, not {given!r}")
     return given.encode()
-
-
-def _up_to(word: ReadUpTo | str) -> ReadUpTo:
-    try:
-        return ReadUpTo(word)
-    except ValueError:
-        known = ", ".join(ReadUpTo)
-        raise InvalidArgument(f"read_up_to {word!r} is not one of {known}") from None
 
 
 def _by_partition(

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.broker.open_door import OpenDoor
+from tidelog.codec.given_values import listed
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.sources import broker_config, from_keywords, from_mapping
 from tidelog.datadir.broker_properties import read_broker_properties
@@ -299,11 +300,12 @@ def mirror_topics(
     ``fs`` is where the target lies; the others and errors as ``mirror_directory`` and ``Mirror``.
     """
     check_outside(source, fs, target)
-    for topic in topics:
+    chosen = listed("topics", topics)
+    for topic in chosen:
         source.topic(topic)
     with open_to_change(target, fs=fs, watcher=watcher) as manager:
         mirror = Mirror(source, manager, target, is_plan=is_plan, stage=stage, on_read=on_read)
-        return mirror.run(topics)
+        return mirror.run(chosen)
 
 
 def open_log_read_only(path: str | os.PathLike[str]) -> ReadOnlyLog:
@@ -378,4 +380,4 @@ def open_directory_read_only(
 
 def _properties_in(path: str | os.PathLike[str] | None) -> dict[str, str] | None:
     """Return what a broker's ``server.properties`` sets; None without a file."""
-    return None if path is None else read_broker_properties(SYSTEM_FILES, os.fspath(path))
+    return None if path is None else read_broker_properties(SYSTEM_FILES, absolute_place(path))

@@ -9,9 +9,11 @@ import itertools
 import logging
 from typing import TYPE_CHECKING, Final
 
+from tidelog.codec.given_values import check_offsets, check_partition, listed
 from tidelog.codec.one_line import Told, open_or_closed, shortened
 from tidelog.codec.text import check_group
-from tidelog.embedded.topic_reads import check_offset, check_partition, consumed
+from tidelog.embedded.topic_reads import consumed
+from tidelog.embedded.transaction import Transaction
 from tidelog.env.forks import OfOneProcess
 from tidelog.env.waiting import IdleTime
 from tidelog.errors import (
@@ -23,7 +25,7 @@ from tidelog.errors import (
 from tidelog.readonly.epoch_lineage import lineage, other_records, parting
 from tidelog.readonly.group_positions import Position
 from tidelog.records.isolation import Isolation
-from tidelog.segment.filenames import TopicPartition
+from tidelog.segment.filenames import TopicPartition, given_partition
 from tidelog.staging.group_step import CommittedAt
 
 if TYPE_CHECKING:
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
     from tidelog.embedded.group_source import OwnLogs
     from tidelog.embedded.joined_source import JoinedSource
     from tidelog.embedded.topic_reads import ConsumedRecord
-    from tidelog.embedded.transaction import Transaction
     from tidelog.errors import TidelogError
     from tidelog.records.record import Record
 
@@ -75,14 +76,15 @@ class GroupMember(OfOneProcess, Told):
         for topic in topics:
             if not isinstance(topic, str):
                 raise InvalidArgument(f"{topic!r} is not the name of a topic")
-        for number in partitions or ():
+        numbers = None if partitions is None else listed("partitions", partitions)
+        for number in numbers or ():
             check_partition(number)
         if start not in STARTS:
             raise InvalidArgument(f"{start!r} is not one of {', '.join(STARTS)}")
         self.group: Final = group
         self.topics: Final = tuple(dict.fromkeys(topics))
         self._source = source
-        self.partitions: Final = None if partitions is None else frozenset(partitions)
+        self.partitions: Final = None if numbers is None else frozenset(numbers)
         self._start = start
         self._next: dict[TopicPartition, int] = {}
         self._epochs: dict[TopicPartition, int | None] = {}
@@ -265,10 +267,10 @@ class GroupMember(OfOneProcess, Told):
 
     def seek(self, topic: str, partition: int, offset: int) -> None:
         """Continue with an offset; raise InvalidArgument for a partition that is not read here."""
-        key = TopicPartition(topic, partition)
+        key = given_partition(topic, partition)
         if key not in self._next:
             raise InvalidArgument(f"{key} is not read by this reader")
-        check_offset(offset)
+        check_offsets(offset)
         if offset < 0:
             raise InvalidArgument(f"{offset} is not an offset")
         self._settle(key)
@@ -290,6 +292,8 @@ class GroupMember(OfOneProcess, Told):
 
     def _commit(self, within: Transaction | None) -> None:
         self._check_open()
+        if not isinstance(within, Transaction | None):
+            raise InvalidArgument(f"{within!r} is not a transaction")
         for key, (txn, _) in list(self._within.items()):
             if txn is not within and not self._settle(key):
                 raise InvalidArgument(

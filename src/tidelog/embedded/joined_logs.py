@@ -13,6 +13,7 @@ from weakref import WeakSet
 
 from tidelog.broker.client_request import FOLLOW
 from tidelog.codec.compression import Codec
+from tidelog.codec.given_values import check_partition, listed
 from tidelog.codec.one_line import first_names
 from tidelog.codec.uuid_text import ZERO_ID
 from tidelog.config.log_config import LogConfig
@@ -24,7 +25,6 @@ from tidelog.embedded.joined_reads import JoinedReads
 from tidelog.embedded.joined_source import JoinedSource
 from tidelog.embedded.lock_wait import check_wait, once_served
 from tidelog.embedded.logs import Appended
-from tidelog.embedded.topic_reads import check_partition
 from tidelog.embedded.topic_writer import TopicWriter
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.machine import brief_machine
@@ -221,8 +221,14 @@ class JoinedLogs(JoinedReads):
         steps: list[dict[str, Any]] = [
             {"name": key, "value": value, "configOperation": _SET} for key, value in given.items()
         ]
-        steps += [{"name": key, "value": None, "configOperation": _DELETE} for key in unset]
-        steps += [{"name": key, "value": None, "configOperation": FOLLOW} for key in follow]
+        steps += [
+            {"name": key, "value": None, "configOperation": _DELETE}
+            for key in listed("unset", unset)
+        ]
+        steps += [
+            {"name": key, "value": None, "configOperation": FOLLOW}
+            for key in listed("follow", follow)
+        ]
         resource = {"resourceType": _TOPIC, "resourceName": name, "configs": steps}
         answer = self._door.ask("IncrementalAlterConfigs", 1, resources=[resource])
         check_answer(answer["responses"][0])

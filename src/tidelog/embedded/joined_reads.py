@@ -10,11 +10,10 @@ from tidelog.codec.one_line import open_or_closed
 from tidelog.embedded.busy_directory import BusyDirectory
 from tidelog.embedded.door_client import DoorClient, check_answer, retried
 from tidelog.embedded.read_only_logs import ReadOnlyLogs
-from tidelog.embedded.topic_reads import check_partition
 from tidelog.errors import KafkaStorageError, OffsetOutOfRange, UnknownTopicOrPartition
 from tidelog.readonly.read_only_log import Offsets
 from tidelog.records.isolation import Isolation
-from tidelog.segment.filenames import check_topic_type
+from tidelog.segment.filenames import check_topic_type, given_partition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -59,6 +58,7 @@ class JoinedReads(ReadOnlyLogs):
 
     def listed_topic(self, name: str) -> Topic:
         """Return a topic, as of a second ago at most; raise UnknownTopicOrPartition."""
+        check_topic_type(name)
         now_ns = self._clock.monotonic_ns()
         known = self._listed.get(name)
         if known is None or now_ns - known[0] > _KNOWN_NS:
@@ -133,8 +133,7 @@ class JoinedReads(ReadOnlyLogs):
         Raises InvalidArgument, UnknownTopicOrPartition; KafkaStorageError at once where a disk has
         failed.
         """
-        check_topic_type(key.topic)
-        check_partition(key.partition)
+        given_partition(*key)
         asked = partial(self._offset_now, key, target, is_committed=is_committed)
         try:
             return asked()

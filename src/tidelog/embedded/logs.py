@@ -10,6 +10,7 @@ import os
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, overload
 
 from tidelog.codec.compression import Codec
+from tidelog.codec.given_values import check_partition, listed
 from tidelog.config.sources import from_mapping, topic_settings
 from tidelog.embedded.drawings import DrawnLogs
 from tidelog.embedded.group_reader import GroupReader
@@ -18,7 +19,6 @@ from tidelog.embedded.topic_reads import (
     TimeRange,
     TopicFollower,
     check_count,
-    check_partition,
     consumed_of,
     numbers_to_read,
     point_in_log,
@@ -27,7 +27,9 @@ from tidelog.embedded.topic_writer import NOT_APPENDED, TopicWriter
 from tidelog.embedded.transaction import Transaction
 from tidelog.env.attempts import try_all
 from tidelog.env.forks import OfOneProcess
+from tidelog.env.paths import absolute_path
 from tidelog.errors import (
+    InvalidArgument,
     KafkaStorageError,
     TidelogError,
     TopicAlreadyExists,
@@ -42,7 +44,8 @@ from tidelog.readonly.read_only_log import Offsets
 from tidelog.records.isolation import Isolation
 from tidelog.records.new_record import NOT_GIVEN, NewRecord, NotGiven, content_of
 from tidelog.records.partitioner import chosen_partition
-from tidelog.segment.filenames import TopicPartition, check_topic_type
+from tidelog.segment.filenames import TopicPartition, check_topic_type, given_partition
+from tidelog.staging.commit import Transaction as Staged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -67,7 +70,6 @@ if TYPE_CHECKING:
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
     from tidelog.records.new_record import GivenRecord
     from tidelog.records.record import Header
-    from tidelog.staging.commit import Transaction as Staged
     from tidelog.staging.finished import CommittedTransaction
 
 MOVE_LOOK_MS: Final = 50
@@ -218,7 +220,8 @@ class Logs(OfOneProcess, DrawnLogs):
         follow: Collection[str] = (),
     ) -> Topic:
         """Change a topic's settings, given as to ``create_topic``; see ``LogManager``."""
-        changed = self.manager.alter_topic(name, from_mapping(settings), unset, follow)
+        given = from_mapping(settings), listed("unset", unset), listed("follow", follow)
+        changed = self.manager.alter_topic(name, *given)
         return self._shown(changed)
 
     def delete_topic(self, name: str) -> None:
@@ -244,7 +247,8 @@ class Logs(OfOneProcess, DrawnLogs):
             UnknownTopicOrPartition, LogDirNotFound, InvalidReplicaAssignment: nothing was begun.
             KafkaStorageError: a directory is offline, or the move failed and was given up.
         """
-        target = os.path.abspath(path)
+        target = absolute_path(path)
+        given_partition(topic, partition)
         self.manager.move_partition(topic, partition, target)
         if not wait:
             return
@@ -254,8 +258,7 @@ class Logs(OfOneProcess, DrawnLogs):
 
     def partition(self, topic: str, partition: int) -> Partition:
         """Return one partition, for batches and for what is not offered here."""
-        check_partition(partition)
-        return self.manager.partition(topic, partition)
+        return self.manager.partition(*given_partition(topic, partition))
 
     def partitions(self, topic: str) -> Iterator[Partition]:
         """Yield all partitions of a topic, in order of their numbers."""
@@ -373,6 +376,8 @@ class Logs(OfOneProcess, DrawnLogs):
 
         Raises InvalidArgument without a path if there are several directories.
         """
+        if not isinstance(transaction, Staged):
+            raise InvalidArgument(f"{transaction!r} is not a staged transaction")
         home = self.manager.staged_commits.home(path)
         return self.manager.staged_commits.commit(home, transaction)
 
@@ -442,8 +447,7 @@ class Logs(OfOneProcess, DrawnLogs):
             PolicyViolation: the topic is only compacted.
             KafkaStorageError: the disk failed.
         """
-        check_partition(partition)
-        before, key = deletion_end(before_offset), TopicPartition(topic, partition)
+        before, key = deletion_end(before_offset), given_partition(topic, partition)
         deleted = self.manager.on_demand.delete_records(key, before)
         self.manager.on_demand.keep_deleted([key])
         return deleted.log_start_offset

@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final, overload
 
+from tidelog.codec.given_values import check_offsets
 from tidelog.embedded.drawings import DrawnLogs, drawing
 from tidelog.embedded.topic_reads import (
     ReadOnlyTopicFollower,
     TimeRange,
     all_consumed,
     check_count,
-    check_partition,
     numbers_to_read,
     point_in_log,
     start_of_last,
@@ -27,7 +27,7 @@ from tidelog.readonly.log_follower import POLL_MS, LogFollower, followed
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.readonly.read_only_log import Offsets, reach
 from tidelog.records.isolation import Isolation
-from tidelog.segment.filenames import TopicPartition
+from tidelog.segment.filenames import TopicPartition, check_topic_type, given_partition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -96,10 +96,10 @@ class ReadOnlyLogs(DrawnLogs):
 
     def open(self, topic: str, partition: int) -> ReadOnlyLog:
         """Open one log as it is now, for batches and for what is not offered here."""
-        return self._open(TopicPartition(topic, partition), self._look)
+        return self._open(given_partition(topic, partition), self._look)
 
     def _open(self, key: TopicPartition, look: Look) -> ReadOnlyLog:
-        check_partition(key.partition)
+        given_partition(*key)
         try:
             log = _opened(look(), key)
         except TidelogError:
@@ -246,11 +246,13 @@ class ReadOnlyLogs(DrawnLogs):
         isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
     ) -> LogFollower:
         """Return what follows one partition, for a program that waits in its own way."""
-        check_partition(partition)
+        key = given_partition(topic, partition)
+        if start_offset is not None:
+            check_offsets(start_offset)
         directory = self._look()
         directory.check_present({topic: [partition]}, asks_metadata=False)
         follow = self._follow(isolation, asks_holder=True)
-        return follow(directory.partition_path(topic, partition), start_offset)
+        return follow(directory.partition_path(*key), start_offset)
 
     def topic_follower(
         self,
@@ -288,6 +290,7 @@ class ReadOnlyLogs(DrawnLogs):
         return None
 
     def _chosen(self, topic: str, partition: int | None, *offsets: int | None) -> list[int]:
+        check_topic_type(topic)
         there = self._numbers(topic) if partition is None else ()
         return numbers_to_read(topic, there, partition, *offsets)
 
@@ -296,6 +299,7 @@ class ReadOnlyLogs(DrawnLogs):
         return self._numbers_in(topic, self._look())
 
     def _numbers_in(self, topic: str, directory: ReadOnlyDirectory) -> list[int]:
+        check_topic_type(topic)
         numbers = directory.numbers_of(topic, asks_metadata=topic not in self._asked_metadata)
         self._asked_metadata.add(topic)
         return numbers

@@ -11,6 +11,7 @@ from numbers import Integral
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from tidelog.codec.given_values import check_offsets, check_partition
 from tidelog.codec.json_value import unpack_json
 from tidelog.codec.one_line import record_line
 from tidelog.env.moments import time_ms
@@ -179,21 +180,6 @@ def check_count(last: object) -> None:
         raise InvalidArgument(f"{last!r} is not a number of records")
 
 
-def check_partition(partition: object) -> None:
-    """Raise InvalidArgument for what is not the number of a partition."""
-    _check_number(partition, "the number of a partition")
-
-
-def check_offset(offset: object) -> None:
-    """Raise InvalidArgument for what is not a number; a negative one is out of range."""
-    _check_number(offset, "an offset")
-
-
-def _check_number(given: object, what: str) -> None:
-    if type(given) is not int and (not isinstance(given, Integral) or isinstance(given, bool)):
-        raise InvalidArgument(f"{given!r} is not {what}")
-
-
 def point_in_log(given: Moment, clock: Clock) -> int:
     """Return a time to look up, in ms since the epoch; raise InvalidArgument for another value."""
     target = time_ms(given, clock.now_ms)
@@ -211,8 +197,7 @@ def numbers_to_read(
     what is not a number.
     """
     given = [offset for offset in offsets if offset is not None]
-    for offset in given:
-        check_offset(offset)
+    check_offsets(*given)
     if partition is not None:
         check_partition(partition)
         return [partition]

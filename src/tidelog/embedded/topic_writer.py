@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 
 from tidelog.codec.compression import Codec
+from tidelog.codec.given_values import check_partition
 from tidelog.codec.one_line import Told
 from tidelog.embedded.gathered_records import gather
-from tidelog.embedded.topic_reads import check_partition
 from tidelog.env.attempts import try_all
 from tidelog.env.forks import OfOneProcess
 from tidelog.errors import (

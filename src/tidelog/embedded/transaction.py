@@ -27,7 +27,7 @@ from tidelog.errors import (
     TopicAlreadyExists,
     UnknownTopicOrPartition,
 )
-from tidelog.manager.topics.topic_checks import check_topic
+from tidelog.manager.topics.topic_checks import check_count_type, check_topic
 from tidelog.readonly.group_positions import (
     OFFSETS_CONFIG,
     OFFSETS_TOPIC,
@@ -39,6 +39,7 @@ from tidelog.records.new_record import NOT_GIVEN, NewRecord, NotGiven, content_o
 from tidelog.records.validation.own_records import OwnRecords
 from tidelog.records.validation.policy import LeaderPolicy
 from tidelog.records.validation.rejection import ignore_rejections
+from tidelog.segment.filenames import check_topic_type
 from tidelog.staging.bundle import BundleWriter
 from tidelog.staging.commit import Transaction as Staged
 from tidelog.staging.finished import read_finished
@@ -226,6 +227,7 @@ class Transaction(OfOneProcess, Told):
     def append_record(self, topic: str, record: NewRecord) -> None:
         """Add one record; errors as ``Logs.append``."""
         self._check_usable()
+        check_topic_type(topic)
         self._named.add(topic)
         writer = self._writers.get(topic)
         if writer is None:
@@ -244,13 +246,14 @@ class Transaction(OfOneProcess, Told):
         ``Logs.create_topic``.
         """
         self._check_usable()
+        settings = from_mapping(config or {})
+        check_count_type(partitions)
         exists = self.has_topic(name)
         if exists and not (self.is_repeat and name not in self._new):
             raise TopicAlreadyExists(f"topic {name} exists")
         self._named.add(name)
         if not exists:
             defaults = self._manager.config.log_defaults
-            settings = from_mapping(config or {})
             check_topic(name, partitions, settings, defaults=defaults)
             topic_id = random_id(self._manager.machine.rng)
             birth = birth_values(defaults)
@@ -283,6 +286,7 @@ class Transaction(OfOneProcess, Told):
 
     def has_topic(self, name: str) -> bool:
         """Return whether a topic exists, or is created by this transaction."""
+        check_topic_type(name)
         if name in self._new:
             return True
         try:
@@ -384,6 +388,7 @@ class Transaction(OfOneProcess, Told):
 
     def topic(self, name: str) -> Topic:
         """Return a topic, existing or new; raise UnknownTopicOrPartition where there is none."""
+        check_topic_type(name)
         new = self._new.get(name)
         if new is None:
             return self._topics.setdefault(name, self._manager.topic(name))
@@ -392,6 +397,7 @@ class Transaction(OfOneProcess, Told):
 
     def config_of(self, topic: str) -> LogConfig:
         """Return the settings in force for a topic."""
+        check_topic_type(topic)
         new = self._new.get(topic)
         if new is None:
             return self._manager.config_of(topic)

@@ -7,6 +7,7 @@ Kafka has numbers only.
 from __future__ import annotations
 
 import re
+from numbers import Real
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tidelog.env.clock import MS_PER_S
@@ -56,6 +57,12 @@ def time_ms(given: Moment, now_ms: Callable[[], int] | None = None) -> int:
         named = f"{given}: " if isinstance(given, str) else ""
         raise InvalidArgument(f"{named}a time in ms has at most 64 bits")
     return number
+
+
+def check_ms(name: str, given: object) -> None:
+    """Raise InvalidArgument for what is not a number of milliseconds, given under a name."""
+    if isinstance(given, bool) or not isinstance(given, Real):
+        raise InvalidArgument(f"{name} is a number of milliseconds, not {given!r}")
 
 
 def utc_text(ms: float) -> str | None:

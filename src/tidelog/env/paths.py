@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias
 
 from tidelog.errors import InvalidArgument
@@ -55,7 +55,9 @@ def absolute_places(given: Paths) -> list[str]:
 
     Raises InvalidArgument for none.
     """
-    several = [given] if isinstance(given, (str, os.PathLike)) else list(given)
+    if isinstance(given, (str, os.PathLike)) or not isinstance(given, Iterable):
+        return [absolute_place(given)]
+    several = list(given)
     if not several:
         raise InvalidArgument("no data directory is named")
     return [absolute_place(one) for one in several]

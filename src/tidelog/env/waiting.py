@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from tidelog.env.clock import MS_PER_S, NS_PER_MS
 from tidelog.env.forks import call_after_fork
+from tidelog.env.moments import check_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,6 +42,8 @@ class IdleTime:
     """
 
     def __init__(self, idle_ms: int | None, now_ns: Callable[[], int] = time.monotonic_ns) -> None:
+        if idle_ms is not None:
+            check_ms("idle_ms", idle_ms)
         self._idle_ms = idle_ms
         self._now_ns = now_ns
         self._since_ns = now_ns()

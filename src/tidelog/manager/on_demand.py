@@ -33,7 +33,7 @@ from tidelog.errors import (
 from tidelog.log.retention.retention_outlook import late_segment, outlook_of, start_segment
 from tidelog.log.retention.shrunk_log import ShrunkLog
 from tidelog.manager.manager_part import ManagerPart
-from tidelog.segment.filenames import TopicPartition
+from tidelog.segment.filenames import TopicPartition, given_partition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -405,8 +405,10 @@ class OnDemand(OfOneProcess, ManagerPart):
     def _keys(self, chosen: Sequence[Chosen]) -> Iterator[TopicPartition]:
         topics = self._topics.all()
         for one in chosen or sorted(topics):
-            if isinstance(one, tuple):
-                yield TopicPartition(*one)
+            if isinstance(one, tuple) and len(one) == 2:
+                yield given_partition(*one)
+            elif not isinstance(one, str):
+                raise InvalidArgument(f"{one!r} is neither a topic's name nor (topic, partition)")
             elif one in topics:
                 numbers = sorted(topics[one].partitions)
                 yield from (TopicPartition(one, number) for number in numbers)

@@ -7,7 +7,6 @@ finished once the logs have recovered.
 from __future__ import annotations
 
 import logging
-import os
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -18,6 +17,7 @@ from tidelog.datadir.effective_config import effective_config
 from tidelog.datadir.offset_checkpoints import DirectoryCheckpoints
 from tidelog.env.clock import NS_PER_MS
 from tidelog.env.forks import OfOneProcess
+from tidelog.env.paths import absolute_path
 from tidelog.errors import (
     CommitPending,
     DirectoryFull,
@@ -197,7 +197,7 @@ class StagedCommits(OfOneProcess, ManagerPart):
             KafkaStorageError: the directory is offline.
         """
         known = self._log_dirs.configured
-        chosen = known if path is None else (os.path.abspath(path),)
+        chosen = known if path is None else (absolute_path(path),)
         if len(chosen) != 1:
             raise InvalidArgument(
                 f"a transaction writes to one of the {len(known)} data directories: give its path"

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.codec.checkpoint_file import LEADER_EPOCH_FILE, read_leader_epochs
+from tidelog.codec.given_values import check_offsets
 from tidelog.codec.one_line import Drawn
 from tidelog.codec.shown_rows import HighWatermark, LastStable, LogEnd, LogStart
 from tidelog.env.moments import time_ms
@@ -83,7 +84,10 @@ class ReadUpTo(StrEnum):
     @classmethod
     def _missing_(cls, value: object) -> ReadUpTo | None:
         """Accept Python's spelling of a word, as of ``isolation="log_end"``."""
-        return next((one for one in cls if one.name.lower() == value), None)
+        found = next((one for one in cls if one.name.lower() == value), None)
+        if found is None:
+            raise InvalidArgument(f"read_up_to {value!r} is not one of {', '.join(cls)}")
+        return found
 
 
 def reach(isolation: Isolation | str) -> tuple[bool, ReadUpTo]:
@@ -307,8 +311,9 @@ class ReadOnlyLog(Drawn):
         None: the log start, the log end. What they mean is as in ``holes``; one next to a damaged
         segment is not found. Raises KafkaStorageError.
         """
-        first = max(self.log_start_offset, start or 0)
         last = self.log_end_offset if end is None else end
+        check_offsets(start or 0, last)
+        first = max(self.log_start_offset, start or 0)
         found = self._files.ask(lambda snapshot: find_holes(snapshot, first, last))
         base = min(self._first_base, last)
         return [(first, base), *found] if first < base else found
@@ -347,6 +352,7 @@ class ReadOnlyLog(Drawn):
         if wanted < 0 and wanted not in {*ends, OffsetTarget.MAX_TIMESTAMP}:
             raise InvalidArgument(f"{target} is neither a time in ms nor a known target")
         end = self.high_watermark if end_offset is None else end_offset
+        check_offsets(end)
 
         def find(snapshot: LogSnapshot) -> TimestampedOffset | None:
             bounded = [(segment, segment.bounds) for segment in snapshot.segments]
@@ -382,7 +388,8 @@ class ReadOnlyLog(Drawn):
 
     def end_offset(self, up_to: ReadUpTo = ReadUpTo.HIGH_WATERMARK) -> int:
         """Return the exclusive end for a reader that goes ``up_to`` there."""
-        return self.high_watermark if up_to is ReadUpTo.HIGH_WATERMARK else self.log_end_offset
+        is_all = ReadUpTo(up_to) is ReadUpTo.LOG_END
+        return self.log_end_offset if is_all else self.high_watermark
 
     def visible_end(
         self, up_to: ReadUpTo = ReadUpTo.HIGH_WATERMARK, *, committed: bool = False
@@ -666,6 +673,7 @@ class ReadOnlyLog(Drawn):
         end = end_offset
         if end is None:
             end = self.last_stable_offset() if committed else self.high_watermark
+        check_offsets(start, end)
         if start < self.log_start_offset:
             raise self.out_of_range(start)
         if start < end and end > self.log_end_offset and self.damage is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tidelog.codec.given_values import check_partition
 from tidelog.codec.shown_rows import PartitionNumber, TopicName
 from tidelog.errors import InvalidArgument, InvalidTopic
 from tidelog.records.batch import INT32_MAX, INT64_MAX
@@ -195,6 +196,13 @@ def check_topic_type(topic: object) -> None:
     """Raise InvalidArgument for what no topic's name can be, such as bytes."""
     if not isinstance(topic, str):
         raise InvalidArgument(f"a topic's name is str, not {type(topic).__name__}")
+
+
+def given_partition(topic: str, partition: int) -> TopicPartition:
+    """Return the partition that a program names; raise InvalidArgument for what can be none."""
+    check_topic_type(topic)
+    check_partition(partition)
+    return TopicPartition(topic, partition)
 
 
 def check_topic_name(topic: str) -> None:

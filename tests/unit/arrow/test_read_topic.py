@@ -108,9 +108,9 @@ def test_reads_are_narrowed(
     ("narrow", "error", "text"),
     [
         ({"columns": ["offsets"]}, InvalidArgument, "no column 'offsets'"),
-        ({"columns": "offset"}, InvalidArgument, "a list of names"),
+        ({"columns": "offset"}, InvalidArgument, "columns is a list, as"),
         ({"partitions": 2}, UnknownTopicOrPartition, "no partition 2"),
-        ({"partitions": "0"}, InvalidArgument, "must be a number from 0 on, not '0'"),
+        ({"partitions": "0"}, InvalidArgument, "partitions is a list, as"),
         ({"start_offsets": 3}, InvalidArgument, "say which, as start_offsets={0: 3}"),
         ({"start_offsets": {7: 3}}, InvalidArgument, "partition 7, which is not read"),
         ({"start_offsets": {0: 51}}, OffsetOutOfRange, "51"),

@@ -24,6 +24,7 @@ from tidelog.arrow.writing.staged_commit import (
 )
 from tidelog.arrow.writing.write_options import DEFAULT_BUFFER_BYTES, WriteOptions
 from tidelog.arrow.writing.write_plan import make_plan, warn_of_ignored_config
+from tidelog.codec.zstd_frames import MIN_LEVEL
 from tidelog.config.sources import from_mapping
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.paths import absolute_path
@@ -120,7 +121,9 @@ def write(
         num_partitions=None if partitions is None else whole_number("partitions", partitions, 1),
         topic_config=from_mapping(config or {}),
         compression=compression,
-        compression_level=compression_level,
+        compression_level=None
+        if compression_level is None
+        else whole_number("compression_level", compression_level, MIN_LEVEL),
         batch_bytes=whole_number("batch_bytes", batch_bytes, _MIN_BATCH_BYTES),
         write_buffer_bytes=whole_number("buffer_bytes", buffer_bytes, _MIN_BUFFER_BYTES),
         commit_timeout_ms=None if timeout_ms is None else whole_number("timeout_ms", timeout_ms, 0),

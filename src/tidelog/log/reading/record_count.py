@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import numpy as np
 
+from tidelog.codec.given_values import check_offsets
 from tidelog.errors import OffsetOutOfRange
 from tidelog.records.decoding.bounded_decode import decode_bounded
 from tidelog.records.decoding.decoded import located
@@ -42,6 +43,7 @@ def total_count(counts: Iterable[RecordCount]) -> RecordCount:
 
 def check_range(start: int, end: int, log_start_offset: int, log_end_offset: int) -> None:
     """Raise OffsetOutOfRange unless ``[start, end)`` lies in the log, and ``start <= end``."""
+    check_offsets(start, end)
     for offset in (start, end):
         if not log_start_offset <= offset <= log_end_offset:
             raise OffsetOutOfRange(offset, log_start_offset, log_end_offset)
