@@ -135,6 +135,19 @@ def test_a_birth_value_is_dropped_as_by_the_holder(data: Path) -> None:
             joined.alter_topic("t", {}, follow=["retention.ms"])
 
 
+def test_a_setting_that_is_not_set_cannot_be_unset_as_by_the_holder(
+    broker: Served, joined: JoinedLogs
+) -> None:
+    """A name may be mistyped; nothing is changed."""
+    joined.create_topic("t", config={"retention.ms": 5000})
+
+    for program in (broker.logs, joined):
+        with pytest.raises(InvalidConfig, match="nope: topic t does not set it"):
+            program.alter_topic("t", {"segment.ms": 7000}, unset=["retention.ms", "nope"])
+
+    assert broker.logs.topic("t").config == {"retention.ms": "5000"}
+
+
 def test_a_topic_that_may_exist_is_checked_as_by_the_holder(data: Path) -> None:
     """It has what is asked for, by settings that only the holder knows, or the error names it."""
     with tidelog.open(data, log_segment_bytes=7 << 20) as logs, tidelog.join(data) as joined:

@@ -144,6 +144,8 @@ class ConfigAdmin:
         name = given["resourceName"]
         given, follow = _without_follow(given) if is_joined else (given, set())
         settings, unset = changes(given)
+        if is_joined:  # what is not set is an error, as in its own logs; not for Kafka's clients
+            unset |= {one["name"] for one in given["configs"] if _is_delete(one)}
         if is_trial:
             defaults = self._manager.config.log_defaults
             altered_config(self._manager.topic(name), settings, unset, defaults=defaults)
@@ -230,12 +232,16 @@ def _head(given: dict[str, Any]) -> dict[str, Any]:
     return {"resourceType": given["resourceType"], "resourceName": given["resourceName"]}
 
 
+def _is_delete(step: dict[str, Any]) -> bool:
+    return step.get("configOperation") == _Step.DELETE
+
+
 def _check_deletes(configs: Iterable[dict[str, Any]]) -> None:
     """Raise Refusal unless all that is asked for is to delete settings of the service.
 
     None of them was set by a client, so that changes nothing; Kafka's tools end throttles that way.
     """
-    if any(one.get("configOperation") != _Step.DELETE for one in configs):
+    if not all(map(_is_delete, configs)):
         raise Refusal(
             ErrorCode.INVALID_REQUEST,
             "clients cannot change the settings of the service: change its file or arguments;"
