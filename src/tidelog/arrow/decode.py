@@ -112,7 +112,7 @@ class ArrowDecoder:
                 made[name] if name in made else self._constants.of(name, length)
                 for name in self.schema.names
             ]
-            yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+            yield self._table(arrays, length)
 
     def tables(
         self, columns: RecordColumns, start_offset: int = 0, end_offset: int | None = None
@@ -125,7 +125,14 @@ class ArrowDecoder:
         rows = _visible(columns, start_offset, end_offset)
         for part in self._cut(rows):
             arrays = [self._makers[name](part) for name in self.schema.names]
-            yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+            yield self._table(arrays, len(part))
+
+    def _table(self, arrays: list[pa.Array], length: int) -> pa.RecordBatch:
+        if arrays:
+            return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+        # Of no arrays PyArrow would make a batch without rows.
+        rows = pa.StructArray.from_buffers(pa.struct([]), length, [None], children=[])
+        return pa.RecordBatch.from_struct_array(rows)
 
     def _cut(self, rows: RecordColumns) -> Iterator[RecordColumns]:
         """Split into parts of about equal bytes, each within ``MAX_ROWS`` and ``MAX_BYTES``."""

@@ -104,6 +104,20 @@ def test_reads_are_narrowed(
     assert values(dataset(two_partitions, "t", **narrow).to_table()) == expected
 
 
+@pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.parametrize(
+    "narrow", [{}, {"partitions": 0, "since": START_MS + 60}, {"key": "k"}], ids=str
+)
+def test_rows_without_columns_are_counted(
+    two_partitions: Path, narrow: dict[str, Any], threads: int
+) -> None:
+    """As PyArrow does when it selects none of a table's columns."""
+    whole = read_table(two_partitions, "t", threads=threads, **narrow)
+    found = read_table(two_partitions, "t", columns=[], threads=threads, **narrow)
+
+    assert (found.num_rows, found.column_names) == (whole.num_rows, [])
+
+
 @pytest.mark.parametrize(
     ("narrow", "error", "text"),
     [
