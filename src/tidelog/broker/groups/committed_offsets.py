@@ -156,7 +156,8 @@ class CommittedOffsets:
             if generation != NO_GENERATION:
                 raise Refusal(ErrorCode.ILLEGAL_GENERATION)
             return
-        if generation < 0 and values["memberId"] == NO_MEMBER:
+        is_named = values["memberId"] != NO_MEMBER or values["groupInstanceId"] is not None
+        if generation < 0 and not is_named:
             raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
         member = group.checked_member(values["memberId"], values["groupInstanceId"], generation)
         if group.state is GroupState.COMPLETING and not in_transaction:

@@ -199,7 +199,8 @@ class TransactionRequests:
         Source: Kafka ClassicGroup.validateOffsetCommit, KIP-447.
         """
         self._offsets.check_no_reader(values["groupId"])
-        if values["generationId"] != _ANY_GENERATION or values["memberId"]:
+        is_named = values["memberId"] or values["groupInstanceId"] is not None
+        if values["generationId"] != _ANY_GENERATION or is_named:
             self._offsets.check_member(values, in_transaction=True)
 
     # What tools ask

@@ -221,6 +221,30 @@ def test_a_transaction_of_a_client_does_not_move_a_group_under_its_reader() -> N
     with_broker(test)
 
 
+def test_a_position_that_names_an_instance_only_is_checked_against_its_member() -> None:
+    """The instance is another member's, which its id shows, or nobody's; as in Kafka."""
+
+    async def test(home: BrokerHome) -> None:
+        producer_id, epoch = await begun(home)
+        ids: dict[str, Any] = {"producerId": producer_id, "producerEpoch": epoch}
+        ids["transactionalId"] = "x"
+        await home.ask("AddOffsetsToTxn", 3, groupId="g", **ids)
+        await joined(home, instance="one")
+        place = {"partitionIndex": 0, "committedOffset": 9, "committedMetadata": None}
+        given: dict[str, Any] = {"groupId": "g"}
+        given["topics"] = [{"name": "t", "partitions": [place]}]
+        for instance, expected in (
+            ("one", ErrorCode.FENCED_INSTANCE_ID),
+            ("two", ErrorCode.UNKNOWN_MEMBER_ID),
+        ):
+            member = {"groupInstanceId": instance}
+            for name, version, more in (("TxnOffsetCommit", 3, ids), ("OffsetCommit", 8, {})):
+                answer = await home.ask(name, version, **given, **member, **more)
+                assert code(answer["topics"][0]["partitions"][0]) is expected
+
+    with_broker(test)
+
+
 def test_members_that_keep_positions_from_being_set_are_named() -> None:
     """Also to another program, which gets the error by a file; gone with them it is taken."""
 
