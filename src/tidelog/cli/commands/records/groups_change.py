@@ -38,6 +38,11 @@ def reset(args: Namespace, names: list[str]) -> int:
         with directory.open(*key) as log:
             before = known.get(key)
             rows.append(ChangedPosition(group, *key, before, _target(log, args, before)))
+    for one in rows:
+        key = TopicPartition(one.topic, one.partition)
+        if args.to == "current" and found[key].is_of_another_topic:
+            text = f"the position in {key} is of another topic of its name, and counts in this one"
+            print_message("groups", printable(f"{text} then; --to earliest begins this one"))
     if args.execute:
         # One that stays where it is keeps its leader epoch, from which a client sees a loss.
         stays = {

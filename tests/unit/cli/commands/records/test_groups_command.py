@@ -150,11 +150,14 @@ def test_a_position_in_a_restored_topic_of_another_id_can_be_kept(topic: Cli) ->
     topic.on("create", "t")
     topic.append("a", "b")
 
-    planned = topic.on("groups", "reset", "g", "--to", "current", "--json").rows
+    planned = topic.on("groups", "reset", "g", "--to", "current", "--json")
     topic.on("groups", "reset", "g", "--to", "current", "--execute")
+    again = topic.on("groups", "reset", "g", "--to", "current")
 
     (row,) = topic.on("groups", "--json").rows
-    assert [(one["offset"], one["newOffset"]) for one in planned] == [(1, 1)]
+    assert [(one["offset"], one["newOffset"]) for one in planned.rows] == [(1, 1)]
+    assert "t-0 is of another topic of its name, and counts in this one then" in planned.err
+    assert "another topic" not in again.err
     assert (row["offset"], row["lag"], row["isOfAnotherTopic"]) == (1, 1, False)
 
 
