@@ -6,6 +6,7 @@ Also: list the moves in flight, cancel them, and limit how fast they copy.
 from __future__ import annotations
 
 import os
+import shlex
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -28,7 +29,7 @@ from tidelog.explain.printable_text import format_bytes, printable
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from tidelog.cli.partition_choice import Place
@@ -125,7 +126,23 @@ def _move(args: Namespace) -> int:
         row = {"topic": place.topic, "partition": place.partition, "directory": target}
         print_row(args, row, printable(f"{place.key}: moved to {target}"))
     print_counts(args, partitions=len(places))
+    _report_cuts(args.topic, {place.key for place in places}, source, target)
     return 0
+
+
+def _report_cuts(topic: str, keys: Collection[TopicPartition], source: str, target: str) -> None:
+    """Name what recoveries cut off these logs: it stays, and is lost with an emptied disk."""
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.readonly.missing.salvage import find_cut_files
+    from tidelog.readonly.read_only_directory import open_directory_read_only
+
+    found = find_cut_files(open_directory_read_only(source, fs=SYSTEM_FILES, accept=None))
+    count = sum((cut.topic, cut.partition) in keys for cut in found)
+    if count:
+        files = "1 file stays" if count == 1 else f"{count} files stay"
+        shown = shlex.join(["tidelog", "salvage", topic, "-d", source, "-d", target])
+        text = f"{files} in {source} with what recoveries cut off {topic}: {shown} lists what"
+        print_message("move", printable(text))
 
 
 def _move_here(places: list[Place], source: str, target: str, throttle: int | None) -> None:

@@ -48,6 +48,18 @@ def test_all_partitions_of_a_topic_move(cli: Cli) -> None:
     assert not list(cli.data.glob("t-*"))
 
 
+def test_a_move_names_what_stays_of_earlier_recoveries(torn: Cli) -> None:
+    """A disk that is given away takes them along, and the target does not show them."""
+    target = torn.data.parent / "target"
+    torn.on("recover")
+
+    moved = torn.on("move", "t", "--to", target)
+
+    shown = f"tidelog salvage t -d {torn.data} -d {target}"
+    assert f"1 file stays in {torn.data} with what recoveries cut off t: {shown}" in moved.err
+    assert torn(*shown.split()[1:]).out.startswith("t-0: cut at offset")
+
+
 @pytest.mark.parametrize("full", ["source", "target"])
 def test_a_move_without_space_begins_nothing(
     cli: Cli, full: str, monkeypatch: pytest.MonkeyPatch
