@@ -52,21 +52,19 @@ With large bites, copying what follows each of many tiny members would take quad
 _LARGEST_BITE: Final = 1024 * 1024
 
 
-def compress(data: memoryview, level: int | None, magic: int) -> bytes:
+def compress(data: memoryview, level: int | None, _magic: int) -> bytes:
     """Return ``data`` as one member. ``level``: 1 to 9, -1 or None."""
-    del magic
     chosen = DEFAULT_LEVEL if level is None else level
     if chosen != DEFAULT_LEVEL and not 1 <= chosen <= 9:
         raise InvalidArgument(f"gzip level {level} is not 1 to 9 or -1")
     return zlib.compress(data, chosen, _GZIP_ONLY)
 
 
-def decompress(data: memoryview, limit: int, magic: int) -> bytes:
+def decompress(data: memoryview, limit: int, _magic: int) -> bytes:
     """Return the bytes of all members; trailing bytes that are not a member are ignored.
 
     Source: java.util.zip.GZIPInputStream, which Kafka uses.
     """
-    del magic
     member = _open_member(_GZIP_ONLY)
     first = _read(member, data, limit, limit)
     if not member.eof:

@@ -44,9 +44,8 @@ _MAX_EXPANSION: Final = 22
 """A copy element yields at most 64 bytes from three, so a block expands at most 22-fold."""
 
 
-def compress(data: memoryview, level: int | None, magic: int) -> bytes:
+def compress(data: memoryview, _level: int | None, _magic: int) -> bytes:
     """Return the header followed by blocks of up to 32 KiB of input each."""
-    del level, magic
     parts: list[bytes] = [_HEADER]
     for at in range(0, len(data), BLOCK_BYTES):
         block = bytes(cramjam.snappy.compress_raw(data[at : at + BLOCK_BYTES]))
@@ -55,14 +54,13 @@ def compress(data: memoryview, level: int | None, magic: int) -> bytes:
     return b"".join(parts)
 
 
-def decompress(data: memoryview, limit: int, magic: int) -> bytes:
+def decompress(data: memoryview, limit: int, _magic: int) -> bytes:
     """Return the bytes of all blocks; data without the magic is one raw block.
 
     Headers may recur between blocks (concatenated streams). Up to three trailing bytes are
     ignored, as in xerial's reader. Stricter than xerial in one point: a damaged header between
     blocks is an error, not the end of the data.
     """
-    del magic
     left = limit
     parts = []
     for packed in _blocks(data):
@@ -72,9 +70,8 @@ def decompress(data: memoryview, limit: int, magic: int) -> bytes:
     return b"".join(parts)
 
 
-def pieces(data: memoryview, piece_bytes: int) -> Iterator[bytes]:
+def pieces(data: memoryview, _piece_bytes: int) -> Iterator[bytes]:
     """Yield what ``decompress`` returns, block by block; the writer chose the block size."""
-    del piece_bytes
     for packed in _blocks(data):
         max_bytes = len(packed) * _MAX_EXPANSION
         yield bytes(_read_block(packed, max_bytes, max_bytes))

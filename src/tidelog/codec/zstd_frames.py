@@ -70,22 +70,20 @@ class _Frame(NamedTuple):
     window_bytes: int
 
 
-def compress(data: memoryview, level: int | None, magic: int) -> bytes:
+def compress(data: memoryview, level: int | None, _magic: int) -> bytes:
     """Return one frame without content size or checksum. ``level``: -131072 to 22 or None."""
-    del magic
     chosen = DEFAULT_LEVEL if level is None else level
     if not MIN_LEVEL <= chosen <= MAX_LEVEL:
         raise InvalidArgument(f"zstd level {level} is not {MIN_LEVEL} to {MAX_LEVEL}")
     return _contexts.compressor(chosen).compress(data)
 
 
-def decompress(data: memoryview, limit: int, magic: int) -> bytes:
+def decompress(data: memoryview, limit: int, _magic: int) -> bytes:
     """Return the bytes of all frames, b"" if there is none; only whole frames may follow.
 
     Stricter than zstd-jni, Kafka's reader, in one point: zstd-jni silently drops a truncated
     further frame.
     """
-    del magic
     at, left = 0, limit
     parts: list[bytes] = []
     try:

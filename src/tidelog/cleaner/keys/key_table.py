@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from tidelog.records.array_rows import Bytes, Ints
     from tidelog.records.decoding.record_columns import RecordColumns
 
-_READ: Final = keys.FILTER | keys.KEEP
 _FROM_COLUMNS: Final = {
     keys.OFFSET: rows.OFFSET,
     keys.TIMESTAMP: rows.TIMESTAMP,
@@ -126,7 +125,7 @@ class KeyTable:
 
 def _check_counts(areas: Ints, actions: Ints) -> int:
     """Return how many records the areas state; InvalidRecord if they are too short for them."""
-    counts = np.where((actions & _READ) != 0, areas[rows.AREA_COUNT], 0)
+    counts = np.where((actions & keys.READ) != 0, areas[rows.AREA_COUNT], 0)
     lengths = areas[rows.AREA_END] - areas[rows.AREA_START]
     if ((counts < 0) | (counts * MIN_RECORD_BYTES > lengths)).any():
         raise InvalidRecord(_TOO_MANY)
@@ -139,7 +138,7 @@ def _walk_plainly(
     """Do what the kernel ``walk_keys`` does, in plain Python."""
     view = byte_view(data)
     for index, (area, action) in enumerate(zip(areas.T.tolist(), actions.tolist(), strict=True)):
-        if not action & _READ:
+        if not action & keys.READ:
             continue
         at, end, count, base_offset, base_timestamp, max_timestamp, attributes = area
         for _ in range(count):

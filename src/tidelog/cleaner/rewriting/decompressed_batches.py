@@ -6,7 +6,7 @@ Batches of magic 0 and 1 are decoded as well. Kafka: ``RecordBatch.streamingIter
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from tidelog.cleaner.rewriting.header_summary import HeaderSummary
     from tidelog.records.array_rows import Bytes, Ints
     from tidelog.records.decoding.record_columns import RecordColumns
-
-_READ: Final = keys.FILTER | keys.KEEP
 
 
 class DecompressedBatches(NamedTuple):
@@ -98,7 +96,7 @@ def decompress_batches(
 def _decompress_modern(
     source: Bytes, batches: BatchColumns, actions: Ints
 ) -> Iterator[DecompressedBatches]:
-    is_unread = (actions & _READ) == 0
+    is_unread = (actions & keys.READ) == 0
     if not ((batches.codec != 0) & ~is_unread).any():
         areas, records = areas_of(batches), _records(batches)
         yield DecompressedBatches(source, batches, actions, source, areas, records)

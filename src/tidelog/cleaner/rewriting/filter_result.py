@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from tidelog.records.array_rows import Bools, Ints
     from tidelog.records.decoding.record_columns import RecordColumns
 
-_READ: Final = keys.FILTER | keys.KEEP
 _CAUSE_OF_VERDICT: Final = {
     keys.SUPERSEDED: DropCause.SUPERSEDED,
     keys.EXPIRED: DropCause.TOMBSTONE,
@@ -73,7 +72,7 @@ class DroppedRecords:
         self._results = results
         is_dropped = table.rows[keys.VERDICT, : table.count] != keys.STAYS
         self._dropped: Final = np.flatnonzero(is_dropped)
-        is_unread = (decompressed.actions & _READ) == 0
+        is_unread = (decompressed.actions & keys.READ) == 0
         self._is_whole = is_unread & ((decompressed.actions & keys.SUPERSEDED_WHOLE) != 0)
         self._is_undecided = is_unread & ~self._is_whole
         verdicts = table.rows[keys.VERDICT, self._dropped].tolist()
@@ -188,7 +187,7 @@ def _count_plainly(decompressed: DecompressedBatches, table: KeyTable, results: 
     """Do what the kernel ``collect_stats`` does."""
     batches, records = decompressed.batches, decompressed.batches.records_count
     verdicts = np.bincount(table.rows[keys.VERDICT, : table.count], minlength=4)
-    is_unread = (decompressed.actions & _READ) == 0
+    is_unread = (decompressed.actions & keys.READ) == 0
     is_superseded = is_unread & ((decompressed.actions & keys.SUPERSEDED_WHOLE) != 0)
     is_marker = is_unread & ~is_superseded & batches.is_control
     is_aborted = is_unread & ~is_superseded & ~batches.is_control

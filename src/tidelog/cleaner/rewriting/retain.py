@@ -39,7 +39,7 @@ def mark_superseded(
         return
     first, last = batches.base_offset, batches.last_offset
     has_bits = (first >= offset_map.bits_start) & (last < offset_map.bits_end) & (first <= last)
-    is_filtered = (actions & (keys.FILTER | keys.KEEP)) == keys.FILTER
+    is_filtered = (actions & keys.READ) == keys.FILTER
     is_dense = (batches.records_count == last - first + 1) & (batches.magic >= 2)
     for index in np.flatnonzero(has_bits & is_filtered & is_dense).tolist():
         if offset_map.has_bits(np.arange(first[index], last[index] + 1)).all():

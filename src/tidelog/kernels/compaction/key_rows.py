@@ -33,6 +33,8 @@ FILTER: Final = 1
 """Each record is retained or removed according to its key."""
 KEEP: Final = 2
 """All records are retained, as in control batches."""
+READ: Final = FILTER | KEEP
+"""Either of them: its records are read."""
 RETAIN_EMPTY: Final = 4
 """If no record is retained, the header is."""
 MARK_EMPTIED: Final = 8

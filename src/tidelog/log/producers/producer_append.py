@@ -22,9 +22,9 @@ from tidelog.log.producers.producer_entry import (
     ProducerStateEntry,
     TxnMetadata,
     VerificationStateEntry,
-    advance_sequence,
 )
 from tidelog.records.batch import INT32_MAX, NO_SEQUENCE
+from tidelog.records.record import advance_sequence
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 
@@ -59,8 +59,6 @@ class ProducerBatch(NamedTuple):
     @property
     def last_sequence(self) -> int:
         """Sequence of the last record, -1 without sequences."""
-        if self.base_sequence == NO_SEQUENCE:
-            return NO_SEQUENCE
         return advance_sequence(self.base_sequence, self.last_offset - self.base_offset)
 
 

@@ -24,11 +24,6 @@ SEQUENCES: Final = INT32_MAX + 1
 """Sequence numbers run from 0 to 2**31 - 1 and then begin again."""
 
 
-def advance_sequence(sequence: int, count: int) -> int:
-    """Return the sequence ``count`` after ``sequence``. Source: Kafka DefaultRecordBatch."""
-    return (sequence + count) % SEQUENCES
-
-
 def rewind_sequence(sequence: int, count: int) -> int:
     """Return the sequence ``count`` before ``sequence``. Source: Kafka DefaultRecordBatch."""
     return (sequence - count) % SEQUENCES

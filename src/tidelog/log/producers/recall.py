@@ -14,8 +14,8 @@ import numpy as np
 from tidelog.log.producers.producer_entry import (
     BATCHES_TO_RETAIN,
     BatchMetadata,
-    advance_sequence,
 )
+from tidelog.records.record import advance_sequence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

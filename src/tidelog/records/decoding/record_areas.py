@@ -6,7 +6,6 @@ and old formats. Kafka: ``DefaultRecordBatch.uncompressedIterator``.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
@@ -125,11 +124,8 @@ def decode_before_damage(data: Bytes, area: Ints) -> Ints:
 
     If bytes are left over after the last record, that record counts as malformed, as in Kafka.
     """
-    found: list[tuple[int, ...]] = []
-    with suppress(InvalidRecord):
-        found.extend(_decode_area(byte_view(data), 0, area[:, 0].tolist()))
-    readable = found[: max(int(area[rows.AREA_COUNT, 0]) - 1, 0)]
-    return np.array(readable, np.int64).reshape(-1, rows.RECORD_COLUMNS).T.copy()
+    found, _, _ = _decode_whole_plain(byte_view(data), area[:, 0].tolist())
+    return found[:, : max(int(area[rows.AREA_COUNT, 0]) - 1, 0)].copy()
 
 
 def _decode_plain(view: memoryview, areas: Ints, batch_positions: Ints) -> Ints:

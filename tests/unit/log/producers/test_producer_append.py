@@ -22,7 +22,6 @@ from tidelog.log.producers.producer_entry import (
     ProducerStateEntry,
     TxnMetadata,
     VerificationStateEntry,
-    advance_sequence,
     rewind_sequence,
 )
 from tidelog.records.batch import INT32_MAX
@@ -56,8 +55,8 @@ def test_sequences_wrap_to_zero() -> None:
 
     Scenario: ProducerStateManagerTest.testProducerSequenceWrapAround
     """
-    assert advance_sequence(INT32_MAX, 1) == 0
-    assert advance_sequence(INT32_MAX - 1, 3) == 1
+    assert data(INT32_MAX, count=2).last_sequence == 0
+    assert data(INT32_MAX - 1, count=4).last_sequence == 1
     assert rewind_sequence(1, 3) == INT32_MAX - 1
 
 
