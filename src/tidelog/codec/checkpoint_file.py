@@ -35,7 +35,7 @@ OffsetCheckpoint: TypeAlias = dict[tuple[str, int], int]
 
 E = TypeVar("E")
 
-_LINE_END: Final = re.compile(r"\r\n|\r|\n")
+LINE_END: Final = re.compile(r"\r\n|\r|\n")
 _SPACES: Final = re.compile(r"[ \t\n\x0b\f\r]+")
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
@@ -183,7 +183,7 @@ def replace_file_by(fs: FileSystem, path: str, content: Callable[[str], Buffer])
 
 def split_lines(text: str) -> list[str]:
     """Return the lines without their ends; only Java's line ends (LF, CR, CRLF) separate them."""
-    lines = _LINE_END.split(text)
+    lines = LINE_END.split(text)
     if not lines[-1]:
         lines.pop()
     return lines

@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from tidelog.codec.checkpoint_file import LINE_END
 from tidelog.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-_LINE_END: Final = re.compile(r"\r\n|\r|\n")
 _SPACES: Final = " \t\f"
 _COMMENT_SIGNS: Final = ("#", "!")
 _CONTINUED: Final = re.compile(r"(?<!\\)(?:\\\\)*\\\Z")
@@ -45,7 +45,7 @@ def parse_properties(data: bytes) -> dict[str, str]:
 
 def comments_of(data: bytes) -> tuple[str, ...]:
     """Return the comment lines verbatim, with their ``#`` or ``!``, without line ends."""
-    lines = _LINE_END.split(data.decode("latin-1"))
+    lines = LINE_END.split(data.decode("latin-1"))
     return tuple(line for line in lines if line.lstrip(_SPACES).startswith(_COMMENT_SIGNS))
 
 
@@ -66,7 +66,7 @@ def format_properties(properties: Mapping[str, str], comments: Iterable[str] = (
 def _logical_lines(text: str) -> Iterator[str]:
     """Join continued lines; skip blank lines and comments. A comment cannot be continued."""
     pending: str | None = None
-    for natural in _LINE_END.split(text):
+    for natural in LINE_END.split(text):
         line = natural.lstrip(_SPACES)
         if pending is None and (not line or line.startswith(_COMMENT_SIGNS)):
             continue

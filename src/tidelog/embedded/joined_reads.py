@@ -11,6 +11,7 @@ from tidelog.embedded.busy_directory import BusyDirectory
 from tidelog.embedded.door_client import DoorClient, check_answer, retried
 from tidelog.embedded.read_only_logs import ReadOnlyLogs
 from tidelog.errors import KafkaStorageError, OffsetOutOfRange, UnknownTopicOrPartition
+from tidelog.log.reading.offset_lookup import OffsetTarget
 from tidelog.readonly.read_only_log import Offsets
 from tidelog.records.isolation import Isolation
 from tidelog.segment.filenames import check_topic_type, given_partition
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from tidelog.records.record import Record
     from tidelog.segment.filenames import TopicPartition
 
-_LATEST: Final = -1
-_EARLIEST: Final = -2
 _KNOWN_NS: Final = 1_000_000_000
 
 
@@ -121,11 +120,13 @@ class JoinedReads(ReadOnlyLogs):
 
     def start_of(self, key: TopicPartition) -> int:
         """Return the log start offset of a partition, as the process has it."""
-        return self._offset(key, _EARLIEST)
+        return self._offset(key, OffsetTarget.EARLIEST)
 
     def end_of(self, key: TopicPartition, isolation: Isolation) -> int:
         """Return the offset up to which a reader of this level sees, as the process has it."""
-        return self._offset(key, _LATEST, is_committed=isolation is Isolation.READ_COMMITTED)
+        return self._offset(
+            key, OffsetTarget.LATEST, is_committed=isolation is Isolation.READ_COMMITTED
+        )
 
     def _offset(self, key: TopicPartition, target: int, *, is_committed: bool = False) -> int:
         """Return an offset; wait until a partition that is being created is in service.

@@ -34,6 +34,7 @@ from tidelog.records.batch import BATCH_HEADER
 from tidelog.records.builder import BatchSpec
 from tidelog.records.bulk_builder import build_batches
 from tidelog.records.new_record import (
+    BYTES_LIKE,
     NOT_GIVEN,
     NewRecord,
     NotGiven,
@@ -71,7 +72,6 @@ NOT_APPENDED: Final = "Records of a writer were not appended: {}"
 
 _RECORD_OVERHEAD: Final = 36
 """Most bytes that a record takes besides its key, value and headers: varints and a byte."""
-_BYTES: Final = (bytes, bytearray, memoryview)
 _SMALL_RECORD: Final = 9
 """Bytes of a small record besides its value."""
 _PLAIN_WORK: Final = 40
@@ -212,7 +212,7 @@ class TopicWriter(OfOneProcess, Told):
         if json is not NOT_GIVEN or value is NOT_GIVEN:
             value = content_of(value, json)  # type: ignore[assignment]  # it is bytes or None
         is_whole = key is None and not headers and timestamp is None and partition is None
-        if value is None or (isinstance(value, _BYTES) and not is_whole):
+        if value is None or (isinstance(value, BYTES_LIKE) and not is_whole):
             content = None if value is None else bytes(value)
             self._take(NewRecord(key, content, header_tuple(headers), timestamp, partition))
         elif is_whole:

@@ -53,12 +53,14 @@ MIN_RECORD_LENGTH: Final = 14
 """Smallest valid ``length`` of any batch: an empty magic 0 record."""
 
 NO_PRODUCER_ID: Final = -1
+NO_PRODUCER_EPOCH: Final = -1
 NO_TIMESTAMP: Final = -1
 NO_LEADER_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
 UNKNOWN_OFFSET: Final = -1
 INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1
+INT64_MIN: Final = -(2**63)
 MAGIC_V2: Final = 2
 """The format in which batches are written; 0 and 1 are only read."""
 

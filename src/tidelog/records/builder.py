@@ -20,6 +20,7 @@ from tidelog.records.batch import (
     LOG_OVERHEAD,
     MAGIC_V2,
     NO_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
     NO_TIMESTAMP,
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
     """Timestamp in ms (-1 none), key, value and headers of a record that a batch is built from."""
     RawFields: TypeAlias = tuple[int, bytes | None, bytes | None, Sequence[RawHeader]]
     """The same with the bytes of the headers' names, which need not be UTF-8."""
-
-NO_PRODUCER_EPOCH: Final = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tidelog.env.moments import Moment
     from tidelog.records.record import Header
 
-_BYTES: Final = (bytes, bytearray, memoryview)
+BYTES_LIKE: Final = (bytes, bytearray, memoryview)
 _ENCODE: Final = "; encode it: text.encode()"
 _JSON: Final = "; as JSON: json.dumps(value).encode(), or json=value of append"
 
@@ -82,7 +82,7 @@ class NewRecord(NamedTuple):
         """
         if isinstance(given, cls):
             return given
-        if isinstance(given, _BYTES):
+        if isinstance(given, BYTES_LIKE):
             return cls(None, bytes(given))
         if isinstance(given, tuple) and 2 <= len(given) <= 4:
             key, value, *rest = given
@@ -150,7 +150,7 @@ def header_tuple(headers: object) -> tuple[Header, ...]:
 def _owned(part: object, what: str) -> bytes | None:
     if part is None or type(part) is bytes:
         return part
-    if isinstance(part, _BYTES):
+    if isinstance(part, BYTES_LIKE):
         return bytes(part)
     raise InvalidArgument(not_bytes(part, what))
 
@@ -165,7 +165,7 @@ def not_bytes(part: object, what: str) -> str:
 
 def check_several(records: object) -> None:
     """Raise InvalidArgument for one record where several are meant: it could be iterated, too."""
-    if isinstance(records, (*_BYTES, str, Mapping, NewRecord)) or not (
+    if isinstance(records, (*BYTES_LIKE, str, Mapping, NewRecord)) or not (
         isinstance(records, (Iterable, AsyncIterable))
     ):
         kind = type(records).__name__

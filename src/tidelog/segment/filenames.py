@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tidelog.codec.given_values import check_partition
 from tidelog.codec.shown_rows import PartitionNumber, TopicName
 from tidelog.errors import InvalidArgument, InvalidTopic
-from tidelog.records.batch import INT32_MAX, INT64_MAX
+from tidelog.records.batch import INT32_MAX, INT64_MAX, INT64_MIN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -43,7 +43,6 @@ REMOTE_INDEX_CACHE: Final = "remote-log-index-cache"
 MAX_TOPIC_LENGTH: Final = 249
 MAX_NAME_LENGTH: Final = 255
 _OFFSET_DIGITS: Final = 20
-INT64_MIN: Final = -(2**63)
 
 _SEGMENT_FILE: Final = re.compile(
     r"([0-9]{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)"

@@ -5,7 +5,7 @@ Kafka: ``OffsetIndex``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -15,15 +15,12 @@ from tidelog.errors import (
     SegmentOffsetOverflow,
 )
 from tidelog.records.array_rows import increases
-from tidelog.records.batch import INT32_MAX
+from tidelog.records.batch import INT32_MAX, INT64_MIN
 from tidelog.segment.abstract_index import AbstractIndex
 from tidelog.segment.index_entries import OFFSET_INDEX_ENTRY, OffsetPosition
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-
-_INT64_MIN: Final = -(2**63)
 
 
 class OffsetIndex(AbstractIndex):
@@ -113,7 +110,7 @@ class OffsetIndex(AbstractIndex):
 
     def _check_order(self, relative: NDArray[np.int64]) -> None:
         last = self.last()
-        first = _INT64_MIN if last is None else last[0]
+        first = INT64_MIN if last is None else last[0]
         if relative.item(0) > first and increases(relative):
             return
         behind = relative <= np.concatenate(([first], relative[:-1]))

@@ -22,6 +22,7 @@ from tidelog.errors import (
 from tidelog.manager.archiving import check_place, why_not_archived
 from tidelog.manager.log_archiver import SWEEP_MS, LogArchiver
 from tidelog.manager.manager_part import ManagerPart
+from tidelog.manager.metrics.counters import BROKER_TOPIC_METRICS
 from tidelog.manager.metrics.metric import Metric, tags_of
 from tidelog.service.move_pace import CopyThrottle
 from tidelog.store.object_store import ObjectStore
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_GROUP: Final = "kafka.server"
-_TYPE: Final = "BrokerTopicMetrics"
 _COUNTS: Final = (
     "RemoteCopyRequestsPerSec",
     "RemoteCopyBytesPerSec",
@@ -119,7 +118,7 @@ class Archiving(ManagerPart):
             counts = dict(self._counts)
         for values, kind in ((gauges, "gauge"), (counts, "counter")):
             for (name, topic), value in sorted(values.items()):
-                yield Metric(_GROUP, _TYPE, name, (("topic", topic),), value, kind)
+                yield Metric(*BROKER_TOPIC_METRICS, name, (("topic", topic),), value, kind)
         use = STORE_COUNTS.now()
         for name, values_by_kind in (
             ("StoreRequestsCount", use.requests),

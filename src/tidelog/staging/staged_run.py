@@ -30,7 +30,7 @@ from tidelog.records.decoding.unpacked import Unpacked
 from tidelog.records.file_records import PIECE_BYTES, FileRecords
 from tidelog.records.validation.record_rules import RecordRules, check_area
 from tidelog.records.validation.rejection import ignore_rejections
-from tidelog.records.validation.stamp import stamp_append_time, stamp_offsets
+from tidelog.records.validation.stamp import LEADER_EPOCH_AT, stamp_append_time, stamp_offsets
 from tidelog.segment.filenames import check_topic_name
 from tidelog.staging.staged_file import is_staged_name, open_staged
 
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from tidelog.records.batch_columns import BatchColumns
     from tidelog.records.file_records import Piece
 
-_LEADER_EPOCH_AT = BATCH_HEADER.offsets["leader_epoch"]
 _ANY_TIME = (-(2**63), 2**63 - 1)
 
 
@@ -159,7 +158,7 @@ def update_digest(
     headers = content[batches.position[:, np.newaxis] + np.arange(BATCH_HEADER.size)]
     if not keeps_offsets:
         headers[:, :8] = 0
-        headers[:, _LEADER_EPOCH_AT : _LEADER_EPOCH_AT + 4] = 0
+        headers[:, LEADER_EPOCH_AT : LEADER_EPOCH_AT + 4] = 0
     digest.update(headers.tobytes())
 
 

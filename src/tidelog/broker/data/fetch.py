@@ -14,6 +14,7 @@ from tidelog.env.clock import MS_PER_S
 from tidelog.env.event_loop import in_thread
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaError, OffsetOutOfRange
+from tidelog.log.reading.offset_lookup import NO_OFFSET
 from tidelog.manager.whole_log import archived_batches
 from tidelog.records.isolation import Isolation
 
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 ISOLATIONS: Final = (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED)
 """By their numbers in requests."""
 _ID_VERSION: Final = 13
-_NO_OFFSET: Final = -1
 NOTHING_ARCHIVED: Final[MappingProxyType[int, bytes | KafkaError]] = MappingProxyType({})
 
 
@@ -214,7 +214,7 @@ class _Found:
             {
                 "partitionIndex": wanted.given["partition"],
                 "errorCode": int(error.code),
-                "highWatermark": _NO_OFFSET,
+                "highWatermark": NO_OFFSET,
                 "records": b"",
             },
         )

@@ -5,6 +5,7 @@ The table of a message is looked at once, not for each message.
 
 from __future__ import annotations
 
+import struct
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from tidelog.codec.messages.message_table import Field, Message, Type
 
+INT16: Final = struct.Struct(">h")
 NUMBERS: Final = {
     "int8": "b",
     "int16": "h",

@@ -14,7 +14,7 @@ from sys import getsizeof
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
-from tidelog.codec.messages.function_text import NUMBERS, FunctionText
+from tidelog.codec.messages.function_text import INT16, NUMBERS, FunctionText
 from tidelog.codec.uuid_text import format_uuid
 from tidelog.codec.varint import read_unsigned_varint
 from tidelog.errors import InvalidRecord
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     _Function = Callable[[Bytes, int, int], tuple[dict[str, Any], int, int]]
 
-_INT16: Final = struct.Struct(">h")
 _UNBOUNDED: Final = 1 << 62
 _POINTER_BYTES: Final = 8
 _VALUE_BYTES: Final = 64
@@ -82,10 +81,10 @@ def _read(
 
 def split_version(data: bytes) -> tuple[int, bytes]:
     """Return the int16 that a key or value begins with, and what follows; InvalidRecord if cut."""
-    if len(data) < _INT16.size:
+    if len(data) < INT16.size:
         raise InvalidRecord("a message is cut short")
-    version: int = _INT16.unpack_from(data)[0]
-    return version, data[_INT16.size :]
+    version: int = INT16.unpack_from(data)[0]
+    return version, data[INT16.size :]
 
 
 @cache
@@ -108,7 +107,7 @@ class _ReaderText(FunctionText):
         super().__init__(
             message,
             unpack_from=struct.unpack_from,
-            int16=_INT16.unpack_from,
+            int16=INT16.unpack_from,
             int32=struct.Struct(">i").unpack_from,
             varint=read_unsigned_varint,
             UUID=UUID,

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.codec.messages.function_text import NUMBERS, FunctionText
+from tidelog.codec.messages.function_text import INT16, NUMBERS, FunctionText
 from tidelog.codec.uuid_text import parse_uuid
 from tidelog.codec.varint import write_unsigned_varint
 from tidelog.errors import InvalidArgument
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from tidelog.codec.messages.message_table import Field, Message, Type
 
-_INT16: Final = struct.Struct(">h")
 _MISSING: Final = object()
 _SMALL: Final = tuple(bytes([value]) for value in range(128))
 """The varints of one byte."""
@@ -58,7 +57,7 @@ def _write(
 
 def with_version(version: int, message: bytes) -> bytes:
     """Return a key or value of a record: the int16 that ``split_version`` reads, and a message."""
-    return _INT16.pack(version) + message
+    return INT16.pack(version) + message
 
 
 @cache
@@ -101,7 +100,7 @@ class _WriterText(FunctionText):
         super().__init__(
             message,
             pack=struct.pack,
-            int16=_INT16.pack,
+            int16=INT16.pack,
             int32=struct.Struct(">i").pack,
             varint=_varint,
             SMALL=_SMALL,

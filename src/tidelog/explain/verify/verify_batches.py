@@ -8,7 +8,7 @@ import numpy as np
 
 from tidelog.errors import TidelogError
 from tidelog.explain.verify.findings import CUT, Finding, damage, unusual
-from tidelog.records.batch import BATCH_PREFIX, LOG_OVERHEAD, MIN_RECORD_LENGTH
+from tidelog.records.batch import BATCH_PREFIX, LOG_OVERHEAD, MAGIC_V2, MIN_RECORD_LENGTH
 from tidelog.records.decoding.bounded_decode import decode_bounded
 from tidelog.records.file_records import FileRecords
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from tidelog.records.decoding.record_columns import RecordColumns
     from tidelog.records.file_records import Piece
 
-_MAGIC_V2: Final = 2
 _MAX_BAD_BATCHES: Final = 100
 """After this number of bad batches in one file the search for good ones ends."""
 
@@ -50,7 +49,7 @@ class BatchChecks:
         batches = piece.batches
         self._count_gaps(batches)
         spans = batches.last_offset - batches.base_offset
-        is_v2 = batches.magic >= _MAGIC_V2
+        is_v2 = batches.magic >= MAGIC_V2
         is_over = is_v2 & ((batches.records_count < 0) | (batches.records_count > spans + 1))
         yield from self._at_batches(
             batches, is_over, "a batch says it has more records than offsets"
@@ -59,7 +58,7 @@ class BatchChecks:
 
     def _count_gaps(self, batches: BatchColumns) -> None:
         # The first offset of an old batch is known only when it is decoded.
-        is_v2 = batches.magic >= _MAGIC_V2
+        is_v2 = batches.magic >= MAGIC_V2
         before = np.concatenate(([self.next_offset], batches.last_offset[:-1] + 1))
         holes = np.where(is_v2, np.maximum(batches.base_offset - before, 0), 0)
         if holes.any() and self.first_gap is None:
@@ -94,7 +93,7 @@ class BatchChecks:
         batches = group.batches.shifted(data_position)
         of = group.batch
         self.records += len(group)
-        is_v2 = batches.magic[of] >= _MAGIC_V2
+        is_v2 = batches.magic[of] >= MAGIC_V2
         is_outside = is_v2 & (
             (group.offset < batches.base_offset[of]) | (group.offset > batches.last_offset[of])
         )
@@ -167,4 +166,4 @@ def _stated_size(file: OpenFile, position: int, end: int) -> int:
     header = BATCH_PREFIX.unpack(prefix)
     size = header.length + LOG_OVERHEAD
     is_credible = header.length >= MIN_RECORD_LENGTH and size <= end - position
-    return size if is_credible and 0 <= header.magic <= _MAGIC_V2 else 0
+    return size if is_credible and 0 <= header.magic <= MAGIC_V2 else 0

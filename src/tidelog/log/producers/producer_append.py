@@ -16,14 +16,13 @@ from tidelog.errors import (
     TransactionCoordinatorFenced,
 )
 from tidelog.log.producers.producer_entry import (
-    NO_PRODUCER_EPOCH,
     BatchMetadata,
     CompletedTxn,
     ProducerStateEntry,
     TxnMetadata,
     VerificationStateEntry,
 )
-from tidelog.records.batch import INT32_MAX, NO_SEQUENCE
+from tidelog.records.batch import INT32_MAX, NO_PRODUCER_EPOCH, NO_SEQUENCE
 from tidelog.records.record import advance_sequence
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.segment.offset_metadata import LogOffsetMetadata

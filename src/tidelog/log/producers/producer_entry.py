@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.log.producers.producer_snapshot import ProducerSnapshotEntry
-from tidelog.records.batch import INT32_MAX, NO_SEQUENCE, NO_TIMESTAMP
+from tidelog.records.batch import INT32_MAX, NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP
 
 if TYPE_CHECKING:
     from tidelog.segment.offset_metadata import LogOffsetMetadata
 
-NO_PRODUCER_EPOCH: Final = -1
 NO_COORDINATOR_EPOCH: Final = -1
 BATCHES_TO_RETAIN: Final = 5
 """The number of a producer's last batches that are remembered, to recognize duplicates."""

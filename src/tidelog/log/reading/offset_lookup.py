@@ -10,13 +10,14 @@ from enum import IntEnum
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tidelog.records.batch import NO_TIMESTAMP
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tidelog.records.damage.sound_offsets import OffsetBounds
     from tidelog.segment.segment_reads import SegmentSearch
 
-NO_TIMESTAMP: Final = -1
 NO_OFFSET: Final = -1
 
 

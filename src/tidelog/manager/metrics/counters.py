@@ -15,8 +15,7 @@ from tidelog.records.validation.rejection import Rejection
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_GROUP: Final = "kafka.server"
-_TYPE: Final = "BrokerTopicMetrics"
+BROKER_TOPIC_METRICS: Final = ("kafka.server", "BrokerTopicMetrics")
 
 
 class Counters:
@@ -82,7 +81,7 @@ class Counters:
         by_name = sorted(found.items(), key=lambda item: (item[0][0], item[0][1] or ""))
         for (name, topic), count in by_name:
             tags = () if topic is None else (("topic", topic),)
-            yield Metric(_GROUP, _TYPE, name, tags, count, "counter")
+            yield Metric(*BROKER_TOPIC_METRICS, name, tags, count, "counter")
         for name, count in waiters.items():
             yield Metric("tidelog", "LogManager", name, (), count, "counter")
         is_refused = int(self.has_refused_settings)

@@ -12,7 +12,7 @@ import numpy as np
 from tidelog.errors import CorruptMessage, InvalidRecord, InvalidTimestamp
 from tidelog.kernels import rows
 from tidelog.kernels.runtime.gate import use_kernels
-from tidelog.records.batch import INT64_MAX, NO_TIMESTAMP, BatchFlags, TimestampType
+from tidelog.records.batch import INT64_MAX, INT64_MIN, NO_TIMESTAMP, BatchFlags, TimestampType
 from tidelog.records.decoding.record_areas import decode_areas, decoding_work
 from tidelog.records.validation.rejection import Rejection
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from tidelog.records.legacy import Expansion
     from tidelog.records.validation.policy import LeaderPolicy
 
-_INT64_MIN: Final = -(2**63)
 _SHOWN_ERRORS: Final = 3
 KEYLESS: Final = {
     True: "has no key, but the topic is compacted",
@@ -99,7 +98,7 @@ class Summary(NamedTuple):
 
 def time_limits(now_ms: int, before_max_ms: int, after_max_ms: int) -> tuple[int, int]:
     """Return the least and greatest timestamp allowed at ``now_ms``, both inclusive."""
-    return max(now_ms - before_max_ms, _INT64_MIN), min(now_ms + after_max_ms, INT64_MAX)
+    return max(now_ms - before_max_ms, INT64_MIN), min(now_ms + after_max_ms, INT64_MAX)
 
 
 def check_area(data: Bytes, areas: Ints, rules: RecordRules) -> Summary:

@@ -32,7 +32,7 @@ _KNOWN_FLAGS: Final = 0x77
 """Attribute bits that a change of timestamp type keeps: codec, transaction, control, horizon."""
 
 # Plain ints, since operations on an IntFlag take ten times as long.
-_LEADER_EPOCH_AT: Final = BATCH_HEADER.offsets["leader_epoch"]
+LEADER_EPOCH_AT: Final = BATCH_HEADER.offsets["leader_epoch"]
 
 
 def stamp_in_place(
@@ -96,5 +96,5 @@ def stamp_offsets(
     at = batches.position[:, np.newaxis]
     target[at + np.arange(8)] = batches.base_offset.astype(">i8").view(np.uint8).reshape(-1, 8)
     epochs = batches.leader_epoch.astype(">i4").view(np.uint8).reshape(-1, 4)
-    target[at + _LEADER_EPOCH_AT + np.arange(4)] = epochs
+    target[at + LEADER_EPOCH_AT + np.arange(4)] = epochs
     return int(ends[-1])

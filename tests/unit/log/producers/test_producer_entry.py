@@ -6,14 +6,13 @@ import pytest
 
 from tidelog.log.producers.producer_entry import (
     NO_COORDINATOR_EPOCH,
-    NO_PRODUCER_EPOCH,
     BatchMetadata,
     ProducerStateEntry,
     VerificationStateEntry,
     rewind_sequence,
 )
 from tidelog.log.producers.producer_snapshot import ProducerSnapshotEntry
-from tidelog.records.batch import INT32_MAX
+from tidelog.records.batch import INT32_MAX, NO_PRODUCER_EPOCH
 
 UNKNOWN = ProducerStateEntry(1)
 FIRST, SECOND = BatchMetadata(2, 12, 2, 100), BatchMetadata(6, 16, 3, 200)
