@@ -90,6 +90,7 @@ class TransactionCoordinator:
         """Partitions that do not take the marker of an id yet."""
         self.shards: Final = Shards(manager, TRANSACTIONS_TOPIC, timers, self._take_up)
         self._expiry: Handle | None = None
+        self._is_closed = False
         self._reserving = asyncio.Lock()
         manager.coordinated = self.coordinated
         self._tasks: set[asyncio.Task[None]] = set()
@@ -121,6 +122,7 @@ class TransactionCoordinator:
     def close(self) -> None:
         """Stop all timers."""
         self._manager.coordinated = None
+        self._is_closed = True
         self.shards.close()
         for timer in (*self._timeouts.values(), *([self._expiry] if self._expiry else ())):
             timer.cancel()
@@ -147,6 +149,9 @@ class TransactionCoordinator:
                     text = "id-not-forgotten topic=%s id=%r reason=%s"
                     _log.warning(text, TRANSACTIONS_TOPIC, name, error)
                     break
+                await asyncio.sleep(0)  # there may be thousands
+                if self._is_closed:
+                    return  # another coordinator may have given the next ones out again
         self._expiry = self._timers.schedule(
             "id-expiry", partial(self._begin, self._look_for_expired), delay_ms=_EXPIRY_LOOK_MS
         )

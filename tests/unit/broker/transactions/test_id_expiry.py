@@ -1,0 +1,64 @@
+"""Transactional ids that are forgotten since nobody uses them any more."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from tests.machinery.broker_home import BrokerHome, begun, run
+
+from tidelog.readonly.transactional_id import TRANSACTIONS_TOPIC
+from tidelog.testing import CrashFileSystem, ManualClock
+
+if TYPE_CHECKING:
+    from typing import Any
+
+IDS = 50
+DAY_MS = 86_400_000
+
+
+def test_others_have_their_turn_while_many_ids_are_forgotten() -> None:
+    """Programs that draw an id for each run leave thousands, which expire together."""
+
+    async def scenario() -> None:
+        clock = ManualClock()
+        async with BrokerHome(CrashFileSystem(), clock, timers=clock.scheduler()) as home:
+            for number in range(IDS):
+                await begun(home, f"id-{number}")
+            clock.set_time_of_day(clock.now_ms() + 8 * DAY_MS)
+            clock.advance(3_600_000)
+            left: list[int] = []
+            while known := await transactions(home):
+                left.append(len(known))
+            assert len(left) >= IDS // 2
+
+    run(scenario())
+
+
+def test_a_coordinator_that_is_closed_forgets_nothing() -> None:
+    """The next one may have given the id out again."""
+
+    async def scenario() -> None:
+        clock = ManualClock()
+        async with BrokerHome(CrashFileSystem(), clock, timers=clock.scheduler()) as home:
+            for number in range(IDS):
+                await begun(home, f"id-{number}")
+            clock.set_time_of_day(clock.now_ms() + 8 * DAY_MS)
+            clock.advance(3_600_000)
+            await asyncio.sleep(0)
+            await home.broker.close()
+            log = home.logs.partition(TRANSACTIONS_TOPIC, 0).log
+            end = log.log_end_offset
+            for _ in range(2 * IDS):
+                await asyncio.sleep(0)
+            assert log.log_end_offset <= end + 1
+
+    run(scenario())
+
+
+async def transactions(home: BrokerHome) -> list[Any]:
+    """Return the transactional ids, after a turn of the loop."""
+    await asyncio.sleep(0)
+    answer = await home.ask("ListTransactions", 1, durationFilter=-1)
+    found: list[Any] = answer["transactionStates"]
+    return found
