@@ -80,7 +80,7 @@ class KnownPositions:
             # Before the transactions: one that begins meanwhile has no record below it.
             end = log.high_watermark
             opened = {id_: first for id_, first in log.open_transactions().items() if first < end}
-            start = self._start(end, opened)
+            start = self._start(log, end, opened)
             if start < max(end, log.log_start_offset):
                 found = log.columns_by_transaction(max(start, log.log_start_offset), end, opened)
                 with log.watch("reading positions"):
@@ -127,16 +127,18 @@ class KnownPositions:
         self._written = {}
         self._read_to = 0
 
-    def _start(self, end: int, opened: dict[int, int]) -> int:
-        """Return from where on to read: what was not read, or not decided when it was."""
+    def _start(self, log: Log, end: int, opened: dict[int, int]) -> int:
+        """Return from where on to read: what was not read, or was committed since it was."""
         if end < self._read_to:
             self._begin_again()
         start = self._read_to
-        for producer_id, first in self._opened.items():
-            if opened.get(producer_id) != first:
-                self._undecided.pop(producer_id, None)
-                start = min(start, first)
-        return start
+        ended = self._opened.items() - opened.items()
+        for producer_id, _ in ended:
+            self._undecided.pop(producer_id, None)
+        if ended:
+            aborted = log.collect_aborted_transactions(min(first for _, first in ended), end)
+            ended -= {(one.producer_id, one.first_offset) for one in aborted}
+        return min((first for _, first in ended), default=start)
 
     def _take(self, found: Iterable[_Found], directory: str) -> None:
         for columns, owners in found:

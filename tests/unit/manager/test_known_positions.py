@@ -158,6 +158,27 @@ def test_nothing_is_read_twice_while_a_transaction_is_open(
         assert min(read_from) == 0
 
 
+def test_nothing_is_read_twice_after_an_abort(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that has died is aborted minutes later: others have committed much meanwhile."""
+    read_from = []
+    plain = ReadableLog.read
+
+    def read(log: ReadableLog, start_offset: int, *given: Any, **how: Any) -> Any:
+        read_from.append(start_offset)
+        return plain(log, start_offset, *given, **how)
+
+    with PositionsHome() as home:
+        home.commit(KEYS[0], 1, producer_id=7)
+        for offset in range(10):
+            home.commit(KEYS[1], offset)
+        home.look()
+        end = home.partition.log.log_end_offset
+        home.end(7, is_commit=False)
+        monkeypatch.setattr(ReadableLog, "read", read)
+        assert home.look() == ({KEYS[1]: 9}, frozenset())
+        assert min(read_from) == end
+
+
 def test_what_was_noted_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the first who asks after some days would wait for all that was committed since."""
 
