@@ -463,6 +463,14 @@ class LocalConnection(Connection):
         self._transport.close()
         self._look(lambda: None, lambda: None)
 
+    def close_if_idle(self, limit_s: float) -> None:
+        """Close the connection as ``Connection`` does, unless the other end has something by it.
+
+        A reader of a group that processes for long what it has read would lose its partitions.
+        """
+        if not self._peer.held:
+            super().close_if_idle(limit_s)
+
     def connection_lost(self, error: Exception | None) -> None:
         """Release what the other end had; as asyncio requires."""
         super().connection_lost(error)

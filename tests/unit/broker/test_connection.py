@@ -427,6 +427,26 @@ def test_programs_of_this_machine_do_not_count_as_clients() -> None:
     with_home(test, max_connections=1)
 
 
+def test_a_program_that_reads_for_a_group_does_not_become_idle() -> None:
+    """It may process what it has read for longer; others would get its partitions meanwhile."""
+
+    async def test(home: BrokerHome) -> None:
+        wire = Wire()
+        local = LocalConnection(home.broker.dispatcher, Room(home.config), lambda *_: None)
+        wire.protocol = local
+        local.connection_made(wire)
+        held = local._peer.held
+        assert held is not None
+        held["g"] = lambda: None
+        for is_closed in (False, True):
+            local._last_used = asyncio.get_running_loop().time() - 100
+            local.close_if_idle(50)
+            assert wire.is_closed is is_closed
+            held.clear()
+
+    with_home(test)
+
+
 def test_a_client_that_dies_gives_its_room_back() -> None:
     """Also in the middle of a large request, and while it waits for room."""
 
