@@ -404,7 +404,8 @@ class ReadOnlyLog(Drawn):
         lies at the damage or before: what comes behind, a marker too, is not known.
         """
         end = self.end_offset(up_to)
-        return self._replayed(end, end).last_stable_offset
+        # One that is open may have begun below. Kafka: UnifiedLog.maybeIncrementFirstUnstableOffset
+        return max(self._replayed(end, end).last_stable_offset, self.log_start_offset)
 
     def transactions(
         self, up_to: ReadUpTo = ReadUpTo.HIGH_WATERMARK, *, aborted: bool = True
@@ -692,9 +693,13 @@ class ReadOnlyLog(Drawn):
         """
         if end >= self.log_end_offset and self.damage is not None:
             return self.damage
-        replays = self._replays.values() if committed else ()
-        hidden = (one.damage for one in replays if one.damage and end >= one.last_stable_offset)
-        return next(hidden, None)
+        for (_, reach, until), one in self._replays.items() if committed else ():
+            # Of those that look for the last stable offset; others end where they have to.
+            at_end = self.damage if until is None and reach >= self.log_end_offset else None
+            hidden = one.damage or at_end
+            if hidden is not None and end >= one.last_stable_offset:
+                return hidden
+        return None
 
     def check_undamaged(self, end: int) -> None:
         """Raise the damage at the log end if a range with this end (exclusive) reaches it.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.machinery.directory_home import record
 from tests.machinery.stored_log import (
     BATCHES,
     SIZE,
@@ -20,9 +21,15 @@ from tests.machinery.stored_log import (
 from tidelog.errors import (
     CorruptMessage,
 )
+from tidelog.log.producers.producer_snapshot import ProducerSnapshotEntry, pack_snapshot
 from tidelog.readonly.read_only_log import open_read_only
 from tidelog.records.batch import BATCH_HEADER
 from tidelog.records.builder import build_batch, pack_batch
+
+if TYPE_CHECKING:
+    from tests.machinery.fields import SequenceFields
+
+PRODUCER: SequenceFields = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
 
 
 @pytest.mark.parametrize(
@@ -61,6 +68,21 @@ def test_an_end_below_the_high_watermark_is_damage(tail: bytes) -> None:
     assert VALUES[:4] == values
     assert isinstance(error, CorruptMessage)
     assert (f"{home.path}/{name_of(0)}", 4 * SIZE) == (error.path, error.position)
+
+
+def test_damage_after_an_open_transaction_is_told_to_readers_of_committed_records() -> None:
+    """It may hide the marker: the transaction would seem to be open for ever."""
+    begun = build_batch([record(VALUES[1])], base_offset=1, transactional=True, **PRODUCER)
+    home = home_with([BATCHES[0], begun], [flipped(BATCHES[2]), *BATCHES[3:]], watermark=6)
+    opened = ProducerSnapshotEntry(7, 0, 0, 1, 0, 1000, -1, txn_first_offset=1)
+    home.write(name_of(2, ".snapshot"), pack_snapshot([opened]))
+
+    with home.read_only("t-0") as log:
+        values, error = read(log, committed=True)
+
+    assert values == VALUES[:1]
+    assert isinstance(error, CorruptMessage)
+    assert (f"{home.path}/{name_of(2)}", 0) == (error.path, error.position)
 
 
 def test_a_log_that_lost_everything_is_damaged() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.machinery.directory_home import DataHome, record
+from tests.machinery.transactions import begin_transaction, end_transaction
 
 from tidelog.errors import (
     DataLoss,
@@ -221,6 +222,25 @@ def test_a_new_partition_without_its_first_records_is_a_data_loss() -> None:
 
     with pytest.raises(DataLoss, match=r"b-0 has no offsets \[0, 3\): delete-records"):
         plan.tasks(start, end)
+
+
+def test_a_transaction_that_began_below_the_log_start_is_no_data_loss() -> None:
+    """Where it is open, readers of committed records end at the log start, as Kafka's do."""
+    committed: dict[str, Any] = {"kafka.isolation.level": "read_committed"}
+    topics = Topics(a=1)
+    with topics.home.open() as directory:
+        begin_transaction(directory.partition("a", 0), 7, [record(b"v")] * 4)
+    topics.append("a", 2)
+    topics.start_at("a", 3)
+    plan = topics.plan(**committed)
+    start = plan.initial()
+    assert offsets(start) == {"a": {"0": 3}}
+    with topics.home.open() as directory:
+        end_transaction(directory.partition("a", 0), 7, is_commit=True)
+
+    found = topics.read(plan, start, plan.latest(start), **committed)
+
+    assert [offset for _, offset in found] == [3, 4, 5, 6]  # the last one is the marker
 
 
 def test_a_recreated_topic_is_detected_by_its_id() -> None:
