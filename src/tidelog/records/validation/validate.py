@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.codec.compression import Codec
 from tidelog.codec.layout import byte_view
-from tidelog.errors import InvalidArgument, InvalidRecord
+from tidelog.errors import CorruptMessage, InvalidArgument, InvalidRecord
 from tidelog.kernels import rows
 from tidelog.records import legacy
 from tidelog.records.array_rows import as_bytes
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from tidelog.codec.layout import Buffer
     from tidelog.config.log_config import LogConfig
+    from tidelog.records.array_rows import Bytes, Ints
     from tidelog.records.validation.analyze import Analyzed
 
 
@@ -85,8 +86,9 @@ def validate_for_leader(
         on_rejected: called with the metric and the number to add to it, before the error is raised.
 
     Raises:
-        InvalidRecord, InvalidTimestamp: batches or records break a rule; the records are listed.
-        CorruptMessage: compressed bytes, or an inner record of an old format, are damaged.
+        InvalidRecord, InvalidTimestamp: batches or records break a rule, and records are listed;
+            or compressed bytes are damaged.
+        CorruptMessage: an inner record of an old format, or its compressed bytes, are damaged.
         MessageTooLarge: a batch decompresses beyond the limit.
         InvalidArgument: the origin brings its own offsets, or a timestamp below -1 would have to be
             written again.
@@ -147,7 +149,7 @@ class _Append(NamedTuple):
         if source is Codec.NONE:
             areas = area_of(row)
         else:
-            data, areas = Unpacked(data, self.analyzed.batches).areas()
+            data, areas = _unpacked(data, self.analyzed.batches)
         summary = check_area(data, areas, self.rules(on_rejected))
         is_marker = source is Codec.NONE and row[rows.ATTRIBUTES] & BatchFlags.CONTROL
         needs_dense = source is not Codec.NONE or self.origin is AppendOrigin.CLIENT
@@ -229,6 +231,17 @@ class _Append(NamedTuple):
             self.analyzed.source_codec,
             are_sizes_changed=False,
         )
+
+
+def _unpacked(data: Bytes, batches: BatchColumns) -> tuple[Bytes, Ints]:
+    """Decompress a batch whose CRC is right: its producer has sent these bytes.
+
+    So it would only send them again, which clients do by themselves after CorruptMessage.
+    """
+    try:
+        return Unpacked(data, batches).areas()
+    except CorruptMessage as error:
+        raise InvalidRecord(error.reason, error.position) from error
 
 
 def _check_client_batch(row: list[int], on_rejected: Callable[[Rejection, int], None]) -> None:

@@ -442,6 +442,21 @@ def test_inner_checksums_are_checked() -> None:
         accepted(wrapped(bytes(inner)))
 
 
+@pytest.mark.parametrize("codec", [codec for codec in Codec if codec is not Codec.NONE])
+def test_compressed_bytes_that_are_damaged_are_no_reason_to_send_them_again(codec: Codec) -> None:
+    """The checksum is right: the producer has made them, and clients repeat after CorruptMessage.
+
+    Kafka's error for it, too, is one that clients do not repeat after.
+    """
+    batch = build_batch([(NOW, None, b"a" * 100, ())], codec=codec)
+    packed = batch[BATCH_HEADER.size :]
+
+    for damaged in (packed[: len(packed) // 2], b"\xff" * len(packed)):
+        with pytest.raises(InvalidRecord) as caught:
+            accepted(pack_batch(BATCH_HEADER.unpack(batch), damaged))
+        assert not caught.value.code.retriable
+
+
 def test_old_records_are_held_to_the_same_rules() -> None:
     """The rules for keys and timestamps apply to old formats too.
 
