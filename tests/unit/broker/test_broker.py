@@ -23,6 +23,7 @@ from tidelog.codec.compression import Codec
 from tidelog.codec.protocol.apis import api_named, apis
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import InvalidRecord, KafkaStorageError
+from tidelog.log.archived import ArchivedOffsets
 from tidelog.records.builder import build_batch
 from tidelog.testing import CrashFileSystem
 
@@ -447,6 +448,25 @@ def test_offsets_are_found_by_time_and_by_name() -> None:
             one = answer["topics"][0]["partitions"][0]
             found.append((one["offset"], one["leaderEpoch"]))
         assert found == [(0, 0), (3, 0), (1, 0), (2, 0), (-1, -1), (2, 0)]
+
+    with_broker(test)
+
+
+def test_the_first_offset_that_is_to_be_archived_is_named() -> None:
+    """After what the archive has; none without an archive. Source: Kafka KIP-1023."""
+
+    async def test(home: BrokerHome) -> None:
+        log = home.logs.partition("t", 0).log
+        await home.produce("t", b"a", b"b", b"c")
+        found = []
+        for archived in (None, ArchivedOffsets(0, 0), ArchivedOffsets(0, 2)):
+            log.note_archived(archived)
+            topics = [{"name": "t", "partitions": [{"partitionIndex": 0, "timestamp": -6}]}]
+            answer = await home.ask("ListOffsets", 11, replicaId=-1, topics=topics, timeoutMs=1)
+            one = answer["topics"][0]["partitions"][0]
+            found.append((one["offset"], one["leaderEpoch"]))
+        assert found == [(-1, -1), (0, 0), (2, 0)]
+        log.note_archived(None)
 
     with_broker(test)
 

@@ -81,6 +81,9 @@ class OffsetQueries:
         if target == OffsetTarget.LATEST_TIERED:
             last = log.archived_end - 1 if log.archived is not None else _UNKNOWN
             return TimestampedOffset(_UNKNOWN, last, None)
+        if target == OffsetTarget.EARLIEST_PENDING_UPLOAD and log.archived is not None:
+            first = max(log.archived.end, log.log_start_offset)
+            return TimestampedOffset(_UNKNOWN, first, log.epochs.epoch_for_offset(first))
         if target < min(OffsetTarget):
             raise Refusal(ErrorCode.UNSUPPORTED_VERSION, f"{target} names no end of a log")
         if target < 0:

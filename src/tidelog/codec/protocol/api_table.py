@@ -51,7 +51,7 @@ Fetch 1 4-17 flexible 12+
     #2 snapshotId 12+ {endOffset int64 =-1, epoch int32 =-1}, abortedTransactions [{producerId
     int64, firstOffset int64}]?, preferredReadReplica 11+ int32 =-1, records records?}]}], #0
     nodeEndpoints 16+ [{nodeId int32, host string, port int32, rack string? =null}]
-ListOffsets 2 1-10 flexible 6+
+ListOffsets 2 1-11 flexible 6+
   > replicaId int32, isolationLevel 2+ int8, topics [{name string, partitions [{partitionIndex
     int32, currentLeaderEpoch 4+ int32 =-1, timestamp int64}]}], timeoutMs 10+ int32
   < throttleTimeMs 2+ int32, topics [{name string, partitions [{partitionIndex int32, errorCode
