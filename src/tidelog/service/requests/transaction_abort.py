@@ -276,22 +276,25 @@ def undo_abort(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_undo(
-    key: TopicPartition, record: AbortRecord, log_start_offset: int, log_end_offset: int
+    key: TopicPartition, record: AbortRecord, disk_start_offset: int, log_end_offset: int
 ) -> None:
-    """Raise CannotUndo if something follows the marker of this record, or the log starts there."""
+    """Raise CannotUndo if something follows the marker of this record, or the disk lacks it."""
     offset = int(record.plan["markerOffset"])
     if log_end_offset > offset + 1:
         raise CannotUndo(
             f"{key} has records from {offset + 1} on, after the marker at {offset}: what readers"
             " have seen there would be lost"
         )
-    if log_start_offset > offset:
-        raise CannotUndo(f"{key} starts at {log_start_offset}, after the marker at {offset}")
+    if disk_start_offset > offset:
+        raise CannotUndo(
+            f"{key} starts at {disk_start_offset} on the disk, after the marker at {offset}, which"
+            " was deleted there: an archive may have it, and archives are not cut"
+        )
 
 
 def _check_last(log: Log, key: TopicPartition, record: AbortRecord, offset: int) -> None:
     """Raise CannotUndo unless the log ends with the marker of this record."""
-    check_undo(key, record, log.log_start_offset, log.log_end_offset)
+    check_undo(key, record, log.local_log_start_offset, log.log_end_offset)
     size = len(record.marker)
     with log.watch("reading"), log.read(offset, size, isolation=Isolation.LOG_END) as found:
         data = bytearray(found.read())

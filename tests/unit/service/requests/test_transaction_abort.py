@@ -9,6 +9,7 @@ from tests.machinery.manager_home import ManagerHome
 
 from tidelog.embedded.doors import open_to_change
 from tidelog.errors import CannotUndo, InvalidArgument, KafkaStorageError
+from tidelog.log.archived import ArchivedOffsets
 from tidelog.readonly.transactional_id import TRANSACTIONS_TOPIC
 from tidelog.records.builder import build_batch
 from tidelog.records.isolation import Isolation
@@ -202,6 +203,23 @@ def test_an_abort_with_records_behind_it_is_not_undone(
         act(home, manager, "undo-abort", UNDO)
 
     assert manager.partition(*KEY).log.log_end_offset == 6
+
+
+def test_a_marker_that_only_the_archive_has_is_not_taken_back(
+    home: ManagerHome, manager: LogService
+) -> None:
+    """Its segment was closed, archived and deleted from the disk since."""
+    act(home, manager, "abort-transaction", TXN)
+    log = manager.partition(*KEY).log
+    log.roll()
+    log.note_archived(ArchivedOffsets(0, 5, equal_end=5))
+    log.delete_archived(5)
+    assert (log.log_start_offset, log.local_log_start_offset) == (0, 5)
+
+    with pytest.raises(CannotUndo, match="starts at 5 on the disk, after the marker at 4"):
+        act(home, manager, "undo-abort", UNDO)
+
+    assert log.log_end_offset == 5
 
 
 def test_only_a_marker_that_was_written_here_is_undone(

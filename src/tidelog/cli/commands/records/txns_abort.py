@@ -180,7 +180,8 @@ def _undo(args: Namespace, key: TopicPartition, chosen: ChosenPartitions, place:
         if record is None:
             raise CannotUndo(f"no abort of a transaction in {key} is known")
         with chosen.open(place) as log:
-            check_undo(key, record, log.log_start_offset, log.log_end_offset)
+            start, _ = log.disk_and_archive or (log.log_start_offset, 0)
+            check_undo(key, record, start, log.log_end_offset)
         row = {**record.plan, "lastStableOffsetAfter": record.plan["lastStableOffset"]}
     if args.json:
         print_line(json.dumps({**row, "executed": args.execute}))

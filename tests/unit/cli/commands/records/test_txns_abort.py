@@ -6,6 +6,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.archives import give_up_locally
 from tests.unit.cli.commands.records.test_txns_command import begin, store
 
 import tidelog
@@ -128,6 +129,21 @@ def test_an_abort_with_records_behind_it_cannot_be_undone(hanging: Cli) -> None:
         assert outcome.code == 3
         assert "records from 4 on" in outcome.err
     assert hanging.values()[-1] == "more"
+
+
+def test_an_abort_that_only_the_archive_has_cannot_be_undone(hanging: Cli) -> None:
+    """Nor does the plan promise it."""
+    hanging.on(*ABORT, "--execute")
+    with tidelog.open(hanging.data) as logs:
+        settings = {"remote.storage.enable": "true", "local.retention.ms": "0"}
+        logs.alter_topic("t", settings)
+        logs.roll("t")
+    give_up_locally(hanging.data, (hanging.data.parent / "lake").as_uri())
+
+    for words in (UNDO, (*UNDO, "--execute")):
+        refused = hanging.on(*words)
+        assert (refused.code, refused.out) == (3, "")
+        assert "t-0 starts at 4 on the disk, after the marker at 3" in refused.err
 
 
 def test_a_service_aborts_and_takes_it_back(hanging: Cli) -> None:
