@@ -14,12 +14,15 @@ import struct
 import sys
 import threading
 from collections import deque
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
 
 from tidelog.env.files import check_regular
 from tidelog.env.forks import call_after_fork, close_inherited
 from tidelog.errors import DirectoryLocked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 if sys.platform != "win32":
     import fcntl
@@ -120,15 +123,16 @@ class ProcessLock:
         raise DirectoryLocked(path)
 
 
-def keep_if_locked(descriptor: int, found: os.stat_result) -> bool:
-    """Return whether ``descriptor``, just opened, refers to a file that this process has locked.
+def keep_if_locked(take: Callable[[], int], found: os.stat_result) -> bool:
+    """Return whether ``found``, of a file just opened, is of one that this process has locked.
 
-    If so, it is kept open until the lock is released, because closing it would drop the lock.
+    If so, the descriptor that ``take`` returns is kept open until the lock is released, because
+    closing it would drop the lock.
     """
     lock = _registry.held.get(_file_id(found))
     if lock is None:
         return False
-    lock.descriptors.append(descriptor)
+    lock.descriptors.append(take())
     return True
 
 

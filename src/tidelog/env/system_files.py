@@ -13,6 +13,7 @@ import stat
 import sys
 import threading
 import warnings
+from collections import deque
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
@@ -58,7 +59,7 @@ class SystemFile:
 
     _descriptor = -1  # until there is one: an interrupt may come before
 
-    def __init__(self, path: str, descriptor: int) -> None:
+    def __init__(self, path: str, descriptor: int = -1) -> None:
         self.path: Final = path
         self._descriptor = descriptor
         self.holders = 1
@@ -73,10 +74,22 @@ class SystemFile:
 
     def drop(self, parent: int) -> None:
         """Close it in a forked child of ``parent``, which owns the file, held or not."""
-        descriptor, self._descriptor = self._descriptor, -1
+        descriptor = self.take()
         if descriptor >= 0:
             self._owner_pid = parent
             close_inherited([descriptor])
+
+    def open_by(self, flags: int) -> None:
+        """Open the file, which has no descriptor yet."""
+        # All in one call of compiled code: an interrupt comes before it or after it, when the
+        # descriptor is the file's, and is closed with it.
+        opened = map(os.open, (self.path,), (flags,), (0o666,))
+        deque(map(setattr, (self,), ("_descriptor",), opened), maxlen=0)
+
+    def take(self) -> int:
+        """Return the descriptor, which another has to close from now on."""
+        descriptor, self._descriptor = self._descriptor, -1
+        return descriptor
 
     def hold(self) -> Self:
         """Add a reference and return the file itself."""
@@ -94,7 +107,7 @@ class SystemFile:
             self.holders -= 1
             if self.holders:
                 return
-            descriptor, self._descriptor = self._descriptor, -1
+            descriptor = self.take()
         if descriptor >= 0:  # else a forked child has closed it
             os.close(descriptor)
 
@@ -216,7 +229,7 @@ class SystemFile:
 class SeekingFile(SystemFile):
     """A file on a platform without ``pread``: ``_seek_lock`` makes seek and read atomic."""
 
-    def __init__(self, path: str, descriptor: int) -> None:
+    def __init__(self, path: str, descriptor: int = -1) -> None:
         super().__init__(path, descriptor)
         self._seek_lock = threading.Lock()
 
@@ -257,22 +270,23 @@ class SystemFiles(WholeFiles):
         """Open a file, with the caller as its first holder."""
         if mode != "r":
             self._need_posix("writing a file")
+        file = self._file(path)
         try:
-            descriptor = self.descriptors.retry(lambda: os.open(path, _FLAGS[mode], 0o666))
+            self.descriptors.retry(lambda: file.open_by(_FLAGS[mode]))
         except OSError as error:
             if error.errno == errno.ENXIO:  # a socket cannot be opened
                 check_regular(path, os.stat(path).st_mode)
             _check_target(path, error)
             raise
-        found = os.fstat(descriptor)
-        if keep_if_locked(descriptor, found):
+        found = os.fstat(file.fileno())
+        if keep_if_locked(file.take, found):
             raise OSError(errno.EBUSY, "closing a file that this process locked unlocks it", path)
         try:
             check_regular(path, found.st_mode)
         except OSError:
-            os.close(descriptor)
+            file.close()
             raise
-        return self._file(path, descriptor)
+        return file
 
     def rename(self, source: str, target: str) -> None:
         """Rename ``source`` to ``target`` atomically, replacing a file of that name."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import socket
+import sys
 import threading
 from contextlib import closing
 from typing import TYPE_CHECKING
@@ -18,6 +20,8 @@ from tidelog.errors import UnsupportedPlatform
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tests.conftest import Enumerated
 
     from tidelog.env.files import OpenFile, OpenMode
 
@@ -106,6 +110,36 @@ def test_a_new_file_follows_the_umask(tmp_path: Path) -> None:
     (tmp_path / "g").write_bytes(b"")
 
     assert (tmp_path / "f").stat().st_mode == (tmp_path / "g").stat().st_mode
+
+
+@pytest.mark.skipif(not os.path.isdir("/dev/fd"), reason="needs a list of what is open")
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
+def test_an_interrupt_while_a_file_is_opened_leaves_no_descriptor(
+    tmp_path: Path, enumerated: Enumerated
+) -> None:
+    """At whatever call or return it comes: programs continue after one, as after a time-out."""
+    path = str(tmp_path / "f")
+    SYSTEM_FILES.write(path, b"")
+    descriptors, count, file = os.listdir("/dev/fd"), 0, None
+    while file is None:
+        left = count = count + 1
+
+        def interrupt(*_: object) -> None:
+            nonlocal left
+            left -= 1
+            if not left:
+                raise KeyboardInterrupt
+
+        sys.setprofile(interrupt)
+        try:
+            file = SYSTEM_FILES.open(path)
+            sys.setprofile(None)
+        except KeyboardInterrupt:
+            gc.collect()
+        if file is not None:
+            file.close()
+        assert os.listdir("/dev/fd") == descriptors
+    enumerated("interrupts of an open", count, at_least=20)
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
