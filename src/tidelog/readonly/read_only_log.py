@@ -492,8 +492,7 @@ class ReadOnlyLog(Drawn):
             return
         shown_by = AbortedFilter(aborted)
         for piece in pieces:
-            is_shown = shown_by.is_shown(piece.batches)
-            yield piece._replace(batches=piece.batches.select(is_shown))
+            yield piece._replace(batches=piece.batches.select(shown_by.is_shown(piece.batches)))
 
     def decodable_pieces(
         self,
@@ -753,8 +752,7 @@ class ReadOnlyLog(Drawn):
         # A marker beyond the range may say that a transaction in it was aborted.
         replayed = self._replayed(start, self.log_end_offset, until_decided=end)
         shown_by = AbortedFilter(replayed.transactions.aborted_from(start))
-        found = self._all_pieces(start, end, check_crc=check_crc, piece_bytes=piece_bytes)
-        for piece in found:
+        for piece in self._all_pieces(start, end, check_crc=check_crc, piece_bytes=piece_bytes):
             yield piece, shown_by.is_shown(piece.batches)
         bad = self.damage_at(end, committed=True)
         if bad is not None:
@@ -798,7 +796,4 @@ class ReadOnlyLog(Drawn):
 
         for segment, next_base in self.bounded_segments:
             if segment.base_offset < end and next_base > start:
-                size_bytes = segment.size_bytes
-                yield cut_points(
-                    segment.places, start, end, next_base=next_base, size_bytes=size_bytes
-                )
+                yield cut_points(segment.places, start, end, next_base, segment.size_bytes)

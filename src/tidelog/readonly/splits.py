@@ -28,7 +28,7 @@ class CutPoints(NamedTuple):
     size_bytes: Ints
 
 
-def cut_points(hints: Hints, start: int, end: int, *, next_base: int, size_bytes: int) -> CutPoints:
+def cut_points(hints: Hints, start: int, end: int, next_base: int, size_bytes: int) -> CutPoints:
     """Return where offsets ``[start, end)`` of one segment may be cut, its own end included.
 
     Args:
