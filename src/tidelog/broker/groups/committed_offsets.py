@@ -50,8 +50,8 @@ _GROUPS_VERSION: Final = 8
 """Of OffsetFetch: one request asks for several groups."""
 _TOP_ERROR_VERSION: Final = 2
 _NO_OFFSET: Final = -1
-_MANY_UNREAD: Final = 5000
-"""Records of positions, which a look reads in about a tenth of a second."""
+_MANY_UNREAD: Final = 1000
+"""Records of positions in a partition, which a look reads in some hundredths of a second."""
 
 
 class CommittedOffsets:
