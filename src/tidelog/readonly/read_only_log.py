@@ -16,10 +16,10 @@ from tidelog.codec.one_line import Drawn
 from tidelog.codec.shown_rows import HighWatermark, LastStable, LogEnd, LogStart
 from tidelog.env.moments import time_ms
 from tidelog.errors import (
+    CorruptFile,
     CorruptIndex,
     CorruptMessage,
     InvalidArgument,
-    KafkaStorageError,
     OffsetOutOfRange,
     UnknownTopicOrPartition,
 )
@@ -369,22 +369,19 @@ class ReadOnlyLog(Drawn):
     def leader_epochs(self) -> list[tuple[int, int]]:
         """Return each leader epoch in ``leader-epoch-checkpoint``, with the offset it begins at.
 
-        Raises KafkaStorageError, also for a malformed file.
+        Raises KafkaStorageError; CorruptFile for a malformed file.
         """
         try:
-            return self._read_epochs()
+            return read_leader_epochs(self._fs, os.path.join(self.directory, LEADER_EPOCH_FILE))
         except InvalidArgument as error:
-            raise KafkaStorageError(str(error)) from error
+            raise CorruptFile(str(error)) from error
 
     def known_epochs(self) -> tuple[tuple[int, int], ...]:
         """Return ``leader_epochs``, none of a malformed file: records can be read without them."""
         try:
-            return tuple(self._read_epochs())
-        except InvalidArgument:
+            return tuple(self.leader_epochs())
+        except CorruptFile:
             return ()  # verify reports what is wrong with the file
-
-    def _read_epochs(self) -> list[tuple[int, int]]:
-        return read_leader_epochs(self._fs, os.path.join(self.directory, LEADER_EPOCH_FILE))
 
     def end_offset(self, up_to: ReadUpTo = ReadUpTo.HIGH_WATERMARK) -> int:
         """Return the exclusive end for a reader that goes ``up_to`` there."""

@@ -568,6 +568,20 @@ def test_an_error_of_the_disk_leaves_no_partition_out(is_new: bool) -> None:
     assert ("b", 0) in topics.read(failing, start, failing.latest(start))
 
 
+@pytest.mark.parametrize("content", [b"\0" * 8, b"0\n1\nx 0\n", b"0\n2\n0 0\n", b"\xff"])
+def test_a_stream_needs_no_leader_epochs(content: bytes) -> None:
+    """Without them it continues where it was, as after a checkpoint that has none."""
+    topics = Topics(a=1)
+    topics.append("a", 2)
+    plan = topics.plan(**EARLIEST)
+    start = plan.latest(plan.initial())
+    topics.append("a", 1)
+    topics.home.write("a-0/leader-epoch-checkpoint", content)
+    restarted = topics.plan(**EARLIEST)
+
+    assert topics.read(restarted, start, restarted.latest(start)) == [("a", 2)]
+
+
 def test_a_stream_from_a_checkpoint_of_kafkas_source_does_not_go_back() -> None:
     """Such a checkpoint names no topic ids, and may be ahead of the high watermarks on disk."""
     topics = Topics(a=1)
