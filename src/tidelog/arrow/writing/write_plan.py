@@ -28,6 +28,7 @@ from tidelog.env.paths import absolute_path
 from tidelog.env.signals import program_of
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import DirectoryLocked, InvalidArgument
+from tidelog.manager.topics.topic_checks import check_count
 from tidelog.readonly.read_files import StorageErrors
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.records.validation.policy import LeaderPolicy
@@ -111,6 +112,7 @@ def make_plan(options: WriteOptions, columns: Mapping[str, int], txn: str) -> Wr
         InvalidArgument: an option or a topic is not fit for the write.
         TransactionMismatch: ``txn_id`` was committed before, for other topics.
         InvalidConfig: a setting of a new topic is not valid.
+        PolicyViolation: a new topic would have more partitions than are made at once.
         DirectoryLocked: Kafka holds the directory, and ``commit_timeout_ms`` is not set.
         StoreError: the store of ``staging_uri`` does not take the marker.
         KafkaStorageError: the disk failed or is full, or the path is not that of a directory.
@@ -128,6 +130,8 @@ def _make_plan(options: WriteOptions, columns: Mapping[str, int], txn: str) -> W
     check_not_busy(options)
     topics = known_topics(options)
     _check_known(options, topics)
+    if options.topic not in topics:
+        check_count(count)
     committed = None
     if options.txn_id is not None and options.topic is not None:
         committed = read_finished(SYSTEM_FILES, options.path).get(options.txn_id)

@@ -69,17 +69,25 @@ def check_topic(
     check_topic_name(name)
     if name == METADATA_TOPIC:
         raise InvalidTopic(f"{name} is Kafka's own")
-    check_count_type(partitions)
-    if partitions < 1:
-        raise InvalidPartitions(f"a topic has at least 1 partition, not {partitions}")
+    check_count(partitions)
     longest = log_directory_name(name, partitions - 1)
     if len(longest) > MAX_NAME_LENGTH:
         raise InvalidTopic(f"{longest} is too long for a directory's name")
+    _check_internal(name, config)
+    _check_settings(config, defaults.with_overrides(birth or {}))
+
+
+def check_count(partitions: int) -> None:
+    """Raise unless a topic may be made with this number of partitions; errors as ``check_topic``.
+
+    To be asked before any work for a topic that is still to be made: it grows with the number.
+    """
+    check_count_type(partitions)
+    if partitions < 1:
+        raise InvalidPartitions(f"a topic has at least 1 partition, not {partitions}")
     if partitions > MOST_PARTITIONS:
         limit = f"more than {MOST_PARTITIONS:,} are not made at once"
         raise PolicyViolation(f"a topic of {partitions:,} partitions: {limit}")
-    _check_internal(name, config)
-    _check_settings(config, defaults.with_overrides(birth or {}))
 
 
 def check_wider(topic: Topic, count: int, *, defaults: LogConfig) -> None:

@@ -26,6 +26,7 @@ from tidelog.errors import (
     InvalidConfig,
     InvalidTopic,
     KafkaStorageError,
+    PolicyViolation,
     TransactionMismatch,
 )
 from tidelog.log.topic_id import PARTITION_METADATA_FILE, write_partition_metadata
@@ -69,6 +70,16 @@ def test_a_path_that_leads_to_a_file_is_an_error_that_names_it(tmp_path: Path) -
     for path in (tmp_path / "file", tmp_path / "file" / "data"):
         with pytest.raises(KafkaStorageError, match=r"file.*: Not a directory"):
             plan_of(path)
+
+
+@pytest.mark.parametrize("topic", ["t", ""])
+def test_too_many_partitions_are_refused_before_tasks_make_room_for_them(
+    tmp_path: Path, topic: str
+) -> None:
+    """Each task keeps an offset for each of them; an existing topic has what it has."""
+    with pytest.raises(PolicyViolation, match="a topic of 1,000,000,000 partitions"):
+        plan_of(tmp_path, topic=topic, numPartitions="1000000000")
+    assert list_staged(SYSTEM_FILES, str(tmp_path)) == []
 
 
 def test_tasks_make_batches_by_the_settings_of_the_broker(tmp_path: Path) -> None:
