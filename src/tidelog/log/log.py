@@ -356,11 +356,13 @@ class Log(ReadableLog):
     def begin_epoch_with_append(self, least: int) -> None:
         """Let the next append of the owner begin a leader epoch if the latest is below ``least``.
 
-        Not in a log without epochs, which has had no record: those are durable before it is read.
+        Not in a new log, which has no epochs: those are durable before a record is read.
         """
-        with self._state.lock:
-            self._state.check_not_closed()
-            self._state.least_epoch = least
+        state = self._state
+        with state.lock:
+            state.check_not_closed()
+            is_new = state.epochs.latest is None and not state.offsets.log_end_offset
+            state.least_epoch = 0 if is_new else least
 
     def begin_epoch_of_copy(self) -> None:
         """Do as ``begin_epoch_after_loss``, unless the latest epoch begins at the log end already.

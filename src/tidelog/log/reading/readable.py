@@ -162,8 +162,7 @@ class ReadableLog(OfOneProcess, Told):
         It is above the latest one where a process has ended without closing the log: that may have
         lost records at its end that readers saw.
         """
-        latest = self._state.epochs.latest_epoch
-        return 0 if latest is None else max(latest, self._state.least_epoch)
+        return max(self._state.epochs.latest_epoch or 0, self._state.least_epoch)
 
     @property
     def log_start_offset(self) -> int:

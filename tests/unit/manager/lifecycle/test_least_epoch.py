@@ -122,8 +122,8 @@ def test_a_clean_directory_has_no_file_and_a_new_log_the_first_epoch() -> None:
     home = unclean()
     with home.open() as manager:
         manager.create_topic("new")
-        fill(manager, "new", 0, 1)
-        fill(manager, "u", 0, 1)
+        fill(manager, "new", 0, 2)
+        fill(manager, "u", 0, 2)
 
         assert not is_there
         for topic in ("new", "u"):
