@@ -90,11 +90,8 @@ def _epochs_in(fs: FileSystem, directory: str) -> list[int]:
     """Return the leader epochs of a log, or of the copy of one; none for another entry."""
     try:
         found = read_leader_epochs(fs, os.path.join(directory, LEADER_EPOCH_FILE))
-    except (
-        KafkaStorageError,
-        InvalidArgument,
-    ):  # with it the log does not load, and takes no appends
-        return []
+    except (KafkaStorageError, InvalidArgument, PermissionError):
+        return []  # with it a log does not load, and takes no appends; lost+found is none
     except OSError as error:
         if error.errno not in WRONG_KIND:
             raise

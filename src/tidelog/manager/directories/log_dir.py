@@ -87,13 +87,16 @@ class LogDir:
         As long as there is one, the data directory is not clean.
         """
         self.was_clean = False
+        self.is_changing = False
         self._is_marked = True
         self._has_durable_names = False
         self._has_written_least = True
+        self._has_outlived_least = False
         self._fs = fs
         self._rng = rng
         make_directories(fs, path)
         check_data_directory(fs, path)
+        was_left_locked = fs.exists(self._file(LOCK_FILE))
         lock = fs.lock(self._file(LOCK_FILE))
         self._lock: FileLock | None = lock
         try:
@@ -101,8 +104,10 @@ class LogDir:
             self.was_clean = shutdown is not None or not _has_directories(fs, path)
             self.broker_epoch = -1 if shutdown is None else shutdown.broker_epoch
             self._is_marked = shutdown is not None
-            self.is_changing = False
             self._least = read_least_epoch(fs, path)
+            # By Kafka, say, which does not know the file, and was killed: what was closed is not.
+            is_closed = self._least is not None and self._least.is_closed
+            self._has_outlived_least = is_closed and was_left_locked and not self.was_clean
             self.meta = self._identify(rng, like)
             self.checkpoints = DirectoryCheckpoints(fs, path, is_tolerant=has_all_logs)
         except BaseException:
@@ -129,7 +134,8 @@ class LogDir:
 
     def _begin_least_epoch(self) -> None:
         """Write, durably, that logs are in use from now on, and in which leader epoch at least."""
-        if self._least is not None and self._least.is_closed:
+        is_closed = self._least is not None and self._least.is_closed
+        if is_closed and not self._has_outlived_least:
             least = LeastEpoch(self.least_epoch, is_closed=False)
         elif not self.was_clean:
             least = least_epoch_after_loss(self._fs, self.path, self._rng)
@@ -143,7 +149,8 @@ class LogDir:
                 raise
             # On a full disk, too, topics are deleted. Where there is no file, as where it says that
             # logs are in use, the next start finds another epoch.
-            delete_if_there(self._fs, self._file(LEAST_EPOCH_FILE))
+            if is_closed:
+                delete_if_there(self._fs, self._file(LEAST_EPOCH_FILE))
             self._has_written_least = False
         self._least = least
 
@@ -199,9 +206,11 @@ class LogDir:
 
     def _unlock(self, lock: FileLock) -> None:
         try:
-            # While it is held, as Java does; so nobody locks a file without a name.
-            with suppress(FileNotFoundError):
-                self._fs.delete(self._file(LOCK_FILE))
+            # While it is held, as Java does; so nobody locks a file without a name. One that tells
+            # of another program stays until the least epoch does.
+            if self.is_changing or not self._has_outlived_least:
+                with suppress(FileNotFoundError):
+                    self._fs.delete(self._file(LOCK_FILE))
         finally:
             # First: after the release the file may be another's, which a second call would delete.
             self._lock = None

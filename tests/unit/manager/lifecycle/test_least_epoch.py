@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from typing import TYPE_CHECKING
 
@@ -221,6 +222,53 @@ def test_a_mark_of_another_program_does_not_hide_that_a_later_one_was_killed() -
 
     assert is_closed is True
     assert [one.start_offset for one in entries] == [0, 3, 5]
+
+
+@pytest.mark.parametrize("looks", [0, 1])
+def test_another_program_that_was_killed_begins_another_epoch(looks: int) -> None:
+    """It has left its lock behind, and what the file says of the logs is not of its time."""
+    home = unclean()
+    with home.open_as(Loading.FIRST_USE) as manager:
+        fill(manager, "t", 0, 1)
+        before = log_of(manager).leader_epoch
+    home.fs.write("/data/.lock", b"")
+    for _ in range(looks):
+        home.open_as(Loading.FIRST_USE).close()
+    with home.open_as(Loading.FIRST_USE) as manager:
+        fill(manager, "t", 0, 1)
+        after = log_of(manager).leader_epoch
+    with home.open_as(Loading.FIRST_USE) as manager:
+        fill(manager, "t", 0, 1)
+        later = log_of(manager).leader_epoch
+
+    assert 0 < before < after == later
+
+
+def test_a_directory_that_may_not_be_read_holds_no_log() -> None:
+    """Such as that of the file system, where the data directory is the root of one."""
+    home = unclean()
+    home.fs.make_directory("/data/lost+found")
+    error = PermissionError(errno.EACCES, "Permission denied")
+    home.fs.fail("open", "lost+found/leader-epoch-checkpoint", error)
+    with home.open() as manager:
+        fill(manager, "t", 0, 1)
+        entries = log_of(manager).epochs.entries
+
+    assert [one.start_offset for one in entries] == [0, 3]
+
+
+def test_on_a_full_disk_no_epoch_is_taken_back_that_clients_know() -> None:
+    """They take no metadata with a lower one, as of a log that has not begun it yet."""
+    for seed in range(8):
+        home = unclean(seed)
+        known = home.open().partition("t", 0).leader_epoch
+        home.restart()
+        home.fs.set_free_bytes(0)
+        home.open_as(Loading.FIRST_USE).delete_topic("u")
+        home.restart()
+        home.fs.set_free_bytes(None)
+        with home.open() as manager:
+            assert manager.partition("t", 0).leader_epoch > known > 0
 
 
 @pytest.mark.parametrize("has_file", [False, True])
