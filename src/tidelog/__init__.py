@@ -54,10 +54,10 @@ if TYPE_CHECKING:
     from tidelog.manager.partition import Partition
     from tidelog.readonly.group_positions import Position
     from tidelog.readonly.log_follower import LogFollower
-    from tidelog.readonly.read_only_log import Offsets, ReadOnlyLog, ReadUpTo
+    from tidelog.readonly.read_only_log import Offsets, ReadOnlyLog
     from tidelog.readonly.read_only_topic import ReadOnlyTopic
     from tidelog.records.decoding.record_columns import RecordColumns
-    from tidelog.records.isolation import Isolation
+    from tidelog.records.isolation import Isolation, ReadUpTo
     from tidelog.records.new_record import GivenRecord, NewRecord
     from tidelog.records.record import Header, Record
     from tidelog.records.validation.append_origin import AppendOrigin
@@ -166,7 +166,7 @@ __getattr__, __dir__ = lazy_door(
         "ReadOnlyLog": "tidelog.readonly.read_only_log",
         "ReadOnlyLogs": "tidelog.embedded.read_only_logs",
         "ReadOnlyTopic": "tidelog.readonly.read_only_topic",
-        "ReadUpTo": "tidelog.readonly.read_only_log",
+        "ReadUpTo": "tidelog.records.isolation",
         "Record": "tidelog.records.record",
         "RecordColumns": "tidelog.records.decoding.record_columns",
         "RecordCount": "tidelog.log.reading.record_count",

@@ -57,7 +57,7 @@ from tidelog.kernels.runtime import gate
 from tidelog.log.reading.offset_lookup import OffsetTarget
 from tidelog.readonly.log_follower import LogFollower
 from tidelog.readonly.read_only_directory import open_directory_read_only
-from tidelog.readonly.read_only_log import ReadUpTo
+from tidelog.records.isolation import ReadUpTo
 from tidelog.segment.filenames import LOG_SUFFIX, parse_segment_file
 
 if TYPE_CHECKING:

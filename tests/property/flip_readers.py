@@ -22,7 +22,8 @@ from tidelog.log.reading.log_reads import iterate
 from tidelog.log.reading.offset_lookup import OffsetTarget
 from tidelog.manager.mirror import Mirror
 from tidelog.readonly.read_only_directory import open_directory_read_only
-from tidelog.readonly.read_only_log import ReadUpTo, open_read_only
+from tidelog.readonly.read_only_log import open_read_only
+from tidelog.records.isolation import ReadUpTo
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:

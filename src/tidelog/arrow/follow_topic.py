@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from tidelog.env.clock import Clock
     from tidelog.env.paths import Paths
-    from tidelog.readonly.read_only_log import ReadUpTo
+    from tidelog.records.isolation import ReadUpTo
 
 
 def follow(

@@ -30,9 +30,8 @@ from tidelog.readonly.chosen_records import RecordFilter
 from tidelog.readonly.missing.damaged_range import DamagedRange, skipped_by
 from tidelog.readonly.missing.holes import NO_SEGMENT
 from tidelog.readonly.read_only_directory import open_directory_read_only
-from tidelog.readonly.read_only_log import ReadUpTo, reach
 from tidelog.records.batch import INT64_MAX
-from tidelog.records.isolation import Isolation
+from tidelog.records.isolation import Isolation, ReadUpTo, reach
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

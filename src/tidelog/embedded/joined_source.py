@@ -27,8 +27,7 @@ from tidelog.manager.consumer_groups import FoundPositions, found_positions
 from tidelog.manager.known_positions import Committed, take_positions
 from tidelog.readonly.group_positions import OFFSETS_TOPIC, partition_of_group
 from tidelog.readonly.log_follower import POLL_MS
-from tidelog.readonly.read_only_log import ReadUpTo
-from tidelog.records.isolation import Isolation
+from tidelog.records.isolation import Isolation, ReadUpTo
 from tidelog.segment.filenames import TopicPartition
 from tidelog.staging.group_step import CommittedAt
 

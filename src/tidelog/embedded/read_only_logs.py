@@ -25,8 +25,7 @@ from tidelog.log.reading.record_count import total_count
 from tidelog.readonly.absent_partitions import BY_ARGUMENT
 from tidelog.readonly.log_follower import POLL_MS, LogFollower, followed
 from tidelog.readonly.read_only_directory import open_directory_read_only
-from tidelog.readonly.read_only_log import Offsets, reach
-from tidelog.records.isolation import Isolation
+from tidelog.records.isolation import Isolation, reach
 from tidelog.segment.filenames import TopicPartition, check_topic_type, given_partition
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from tidelog.log.reading.offset_lookup import TimestampedOffset
     from tidelog.log.reading.record_count import RecordCount
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
-    from tidelog.readonly.read_only_log import ReadOnlyLog
+    from tidelog.readonly.read_only_log import Offsets, ReadOnlyLog
     from tidelog.readonly.read_only_topic import ReadOnlyTopic
 
     Look = Callable[[], ReadOnlyDirectory]

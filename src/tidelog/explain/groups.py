@@ -26,7 +26,7 @@ from tidelog.readonly.group_positions import (
     read_assigned,
     read_committed_position,
 )
-from tidelog.readonly.read_only_log import ReadUpTo
+from tidelog.records.isolation import ReadUpTo
 from tidelog.records.known_records import known_records
 from tidelog.segment.filenames import TopicPartition
 

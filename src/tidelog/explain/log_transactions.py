@@ -13,8 +13,8 @@ from tidelog.codec.shown_rows import (
     TopicName,
 )
 from tidelog.log.producers.reader_transactions import DecidedTransaction
-from tidelog.readonly.read_only_log import ReadUpTo
 from tidelog.readonly.replayed_transactions import OpenTransaction
+from tidelog.records.isolation import ReadUpTo
 
 if TYPE_CHECKING:
     from tidelog.explain.transactional_ids import TransactionalIds

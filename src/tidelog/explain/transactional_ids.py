@@ -6,8 +6,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from tidelog.errors import KafkaError
-from tidelog.readonly.read_only_log import ReadUpTo
 from tidelog.readonly.transactional_id import TRANSACTIONS_TOPIC, stored_transactions
+from tidelog.records.isolation import ReadUpTo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,7 +16,8 @@ from tidelog.log.topic_id import topic_id_or_none
 from tidelog.readonly.checkpoints import ask_for_watermarks
 from tidelog.readonly.epoch_lineage import lineage, other_records, parting
 from tidelog.readonly.read_files import reading
-from tidelog.readonly.read_only_log import ReadUpTo, open_read_only
+from tidelog.readonly.read_only_log import open_read_only
+from tidelog.records.isolation import ReadUpTo
 from tidelog.segment.filenames import log_file, log_offsets, parse_topic_partition
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ files.
 from __future__ import annotations
 
 import os
-from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.codec.checkpoint_file import LEADER_EPOCH_FILE, read_leader_epochs
@@ -44,7 +43,7 @@ from tidelog.readonly.replayed_transactions import (
     replay_transactions,
 )
 from tidelog.records.batch import INT64_MAX
-from tidelog.records.isolation import Isolation
+from tidelog.records.isolation import ReadUpTo
 from tidelog.segment.filenames import (
     log_directory_name,
     offset_from_file_name,
@@ -73,31 +72,6 @@ if TYPE_CHECKING:
 
 LEAST_PIECE_BYTES: Final = 1 << 20
 """What is read at once for a reader that wants little."""
-
-
-class ReadUpTo(StrEnum):
-    """How far a read-only reader goes."""
-
-    HIGH_WATERMARK = "highWatermark"
-    LOG_END = "logEnd"
-
-    @classmethod
-    def _missing_(cls, value: object) -> ReadUpTo | None:
-        """Accept Python's spelling of a word, as of ``isolation="log_end"``."""
-        found = next((one for one in cls if one.name.lower() == value), None)
-        if found is None:
-            raise InvalidArgument(f"read_up_to {value!r} is not one of {', '.join(cls)}")
-        return found
-
-
-def reach(isolation: Isolation | str) -> tuple[bool, ReadUpTo]:
-    """Return whether only committed records are read, and how far a reader of this level goes.
-
-    Raises InvalidArgument for an unknown word.
-    """
-    level = Isolation.of(isolation)
-    up_to = ReadUpTo.LOG_END if level is Isolation.LOG_END else ReadUpTo.HIGH_WATERMARK
-    return level is Isolation.READ_COMMITTED, up_to
 
 
 class Offsets(NamedTuple):

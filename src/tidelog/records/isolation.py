@@ -35,3 +35,28 @@ class Isolation(StrEnum):
         except ValueError:
             known = ", ".join(cls)
             raise InvalidArgument(f"isolation {word!r} is not one of {known}") from None
+
+
+class ReadUpTo(StrEnum):
+    """How far a read-only reader goes."""
+
+    HIGH_WATERMARK = "highWatermark"
+    LOG_END = "logEnd"
+
+    @classmethod
+    def _missing_(cls, value: object) -> ReadUpTo | None:
+        """Accept Python's spelling of a word, as of ``isolation="log_end"``."""
+        found = next((one for one in cls if one.name.lower() == value), None)
+        if found is None:
+            raise InvalidArgument(f"read_up_to {value!r} is not one of {', '.join(cls)}")
+        return found
+
+
+def reach(isolation: Isolation | str) -> tuple[bool, ReadUpTo]:
+    """Return whether only committed records are read, and how far a reader of this level goes.
+
+    Raises InvalidArgument for an unknown word.
+    """
+    level = Isolation.of(isolation)
+    up_to = ReadUpTo.LOG_END if level is Isolation.LOG_END else ReadUpTo.HIGH_WATERMARK
+    return level is Isolation.READ_COMMITTED, up_to

@@ -27,7 +27,8 @@ from tidelog.manager.compaction_plan import CleanerLines, plan_compaction
 from tidelog.readonly.log_follower import LogFollower
 from tidelog.readonly.missing.gaps import find_gaps
 from tidelog.readonly.read_only_directory import open_directory_read_only
-from tidelog.readonly.read_only_log import ReadUpTo, open_read_only
+from tidelog.readonly.read_only_log import open_read_only
+from tidelog.records.isolation import ReadUpTo
 from tidelog.testing import CrashFileSystem
 from tidelog.testing.manual_time import ManualClock
 

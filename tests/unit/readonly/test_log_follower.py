@@ -11,7 +11,8 @@ from tests.machinery.stored_log import BATCHES, LOG_STARTS, VALUES, WATERMARKS, 
 from tidelog.codec.checkpoint_file import replace_file
 from tidelog.errors import DataLoss, KafkaStorageError, OffsetOutOfRange
 from tidelog.readonly.log_follower import LogFollower
-from tidelog.readonly.read_only_log import ReadOnlyLog, ReadUpTo
+from tidelog.readonly.read_only_log import ReadOnlyLog
+from tidelog.records.isolation import ReadUpTo
 
 if TYPE_CHECKING:
     from tests.machinery.directory_home import DataHome

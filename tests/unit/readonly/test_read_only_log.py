@@ -31,8 +31,9 @@ from tidelog.errors import (
     OffsetOutOfRange,
     UnknownTopicOrPartition,
 )
-from tidelog.readonly.read_only_log import ReadUpTo, open_read_only
+from tidelog.readonly.read_only_log import open_read_only
 from tidelog.records.builder import build_batch
+from tidelog.records.isolation import ReadUpTo
 
 if TYPE_CHECKING:
     from tests.machinery.strategies import BatchSample

@@ -8,9 +8,10 @@ import pytest
 from tests.machinery.stored_log import BATCHES, SIZE, flipped, home_with, name_of
 
 from tidelog.errors import CorruptMessage
-from tidelog.readonly.read_only_log import ReadUpTo, open_read_only
+from tidelog.readonly.read_only_log import open_read_only
 from tidelog.records.batch import BATCH_HEADER
 from tidelog.records.builder import pack_batch
+from tidelog.records.isolation import ReadUpTo
 from tidelog.testing import build_batch
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from tidelog.env.paths import new_temporary_path
 from tidelog.explain.tables.system_table import open_tables
 from tidelog.explain.tables.system_tables import SYSTEM_TABLES
 from tidelog.readonly.absent_partitions import BY_FLAG
-from tidelog.readonly.read_only_log import ReadUpTo
+from tidelog.records.isolation import ReadUpTo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tidelog.datadir.lock_file import has_writer
 from tidelog.datadir.metadata_files import CLEAN_SHUTDOWN_FILE
 from tidelog.errors import CorruptIndex, KafkaStorageError
-from tidelog.readonly.read_only_log import ReadUpTo
+from tidelog.records.isolation import ReadUpTo
 from tidelog.segment.filenames import transaction_index_file
 from tidelog.segment.txn_index import TransactionIndex
 

@@ -26,8 +26,8 @@ from tidelog.explain.tables.system_table import (
 from tidelog.log.retention.retention_outlook import SegmentOutlook
 from tidelog.manager.compaction_plan import compaction_to_plan
 from tidelog.readonly.missing.gaps import find_gaps
-from tidelog.readonly.read_only_log import ReadUpTo
 from tidelog.readonly.snapshot_log import answer_at_once
+from tidelog.records.isolation import ReadUpTo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

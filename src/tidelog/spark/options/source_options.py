@@ -16,7 +16,7 @@ from tidelog.arrow.writing.write_options import DEFAULT_BUFFER_BYTES, WriteOptio
 from tidelog.datadir.catalogue import INTERNAL_SETTINGS
 from tidelog.errors import InvalidArgument, InvalidConfig
 from tidelog.readonly.absent_partitions import BY_OPTION
-from tidelog.readonly.read_only_log import ReadUpTo
+from tidelog.records.isolation import ReadUpTo
 from tidelog.spark.options.offset_choice import (
     EARLIEST,
     ENDING_OPTIONS,

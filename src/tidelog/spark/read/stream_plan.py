@@ -15,7 +15,7 @@ from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPar
 from tidelog.readonly.epoch_lineage import cause_of_parting, lineage, parting
 from tidelog.readonly.log_range import LogRange
 from tidelog.readonly.read_again import ATTEMPTS
-from tidelog.readonly.read_only_log import ReadUpTo
+from tidelog.records.isolation import ReadUpTo
 from tidelog.spark.read.data_loss import (
     DELETED,
     MOVED_BACK_HINT,

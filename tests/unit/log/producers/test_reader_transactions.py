@@ -8,9 +8,10 @@ import pytest
 from tests.machinery.log_home import LogHome
 
 from tidelog.errors import CorruptMessage, OffsetOutOfRange
-from tidelog.readonly.read_only_log import ReadOnlyLog, ReadUpTo, open_read_only
+from tidelog.readonly.read_only_log import ReadOnlyLog, open_read_only
 from tidelog.records.builder import build_batch
 from tidelog.records.control import build_marker
+from tidelog.records.isolation import ReadUpTo
 from tidelog.records.memory import walk
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from tidelog.errors import InvalidArgument, InvalidConfig
-from tidelog.readonly.read_only_log import ReadUpTo
+from tidelog.records.isolation import ReadUpTo
 from tidelog.spark.options.offset_choice import EARLIEST, LATEST
 from tidelog.spark.options.option_values import absolute_paths, local_path
 from tidelog.spark.options.source_options import (

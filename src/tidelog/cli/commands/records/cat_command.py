@@ -241,7 +241,7 @@ def _print(
     """Print records from ``next_offset`` (None: the options); return where to continue."""
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.kernels.runtime.gate import expect
-    from tidelog.readonly.read_only_log import ReadUpTo
+    from tidelog.records.isolation import ReadUpTo
 
     args, selection, form, write = printing
     end = log.end_offset(ReadUpTo(args.up_to))

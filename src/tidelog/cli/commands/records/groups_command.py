@@ -118,7 +118,7 @@ def _list(args: Namespace) -> int:
     from tidelog.explain.groups import group_positions
     from tidelog.readonly.absent_partitions import BY_FLAG
     from tidelog.readonly.read_only_directory import open_directory_read_only
-    from tidelog.readonly.read_only_log import ReadUpTo
+    from tidelog.records.isolation import ReadUpTo
 
     accept = None if args.allow_partial else BY_FLAG
     directory = open_directory_read_only(

@@ -65,7 +65,7 @@ def run(args: Namespace) -> int:
     Partitions that the catalogue lists and whose directories are missing are named on stderr.
     """
     from tidelog.cli.partition_choice import chosen_by
-    from tidelog.readonly.read_only_log import ReadUpTo
+    from tidelog.records.isolation import ReadUpTo
 
     _check(args)
     topics = [] if args.topic is None else [args.topic]
@@ -109,7 +109,7 @@ def _check(args: Namespace) -> None:
 
 def _end_for(log: ReadOnlyLog, args: Namespace) -> int:
     """Return where reading ends, by ``--up-to`` and ``--isolation``."""
-    from tidelog.readonly.read_only_log import ReadUpTo
+    from tidelog.records.isolation import ReadUpTo
 
     up_to = ReadUpTo(args.up_to)
     is_committed = args.isolation == READ_COMMITTED

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from tidelog.cli.partition_choice import Place
     from tidelog.explain.log_transactions import ShownTransactions
-    from tidelog.readonly.read_only_log import ReadUpTo
+    from tidelog.records.isolation import ReadUpTo
 
 
 COMMAND: Final = Command(
@@ -86,7 +86,7 @@ def _list(args: Namespace) -> int:
     from tidelog.cli.partition_choice import chosen_by
     from tidelog.explain.log_transactions import show_transactions
     from tidelog.explain.transactional_ids import TransactionalIds
-    from tidelog.readonly.read_only_log import ReadUpTo
+    from tidelog.records.isolation import ReadUpTo
 
     up_to = ReadUpTo(args.up_to)
     chosen = chosen_by(args)
