@@ -206,8 +206,8 @@ class LogDir:
 
     def _unlock(self, lock: FileLock) -> None:
         try:
-            # While it is held, as Java does; so nobody locks a file without a name. One that tells
-            # of another program stays until the least epoch does.
+            # While it is held, as Java does; so nobody locks a file without a name. That of another
+            # program stays until another least epoch is written.
             if self.is_changing or not self._has_outlived_least:
                 with suppress(FileNotFoundError):
                     self._fs.delete(self._file(LOCK_FILE))
