@@ -139,7 +139,10 @@ class TransactionCoordinator:
         """Forget ids that were not used for ``transactional.id.expiration.ms``, and come back."""
         now_ms = self._manager.machine.clock.now_ms()
         limit_ms = self._manager.config.transactional_id_expiration_ms
+        topic, failed = self._manager.topics().get(TRANSACTIONS_TOPIC), set[int]()
         for name, found in tuple(self.transactions.items()):
+            if topic is None or (failed and _number_in(topic, name) in failed):
+                continue  # as others before it: each would be logged
             # While an append waits, an id that comes later in this list may be taken into use.
             is_same = self.transactions.get(name) is found and name not in self._busy
             if is_same and found.state in ENDED and found.updated_ms + limit_ms < now_ms:
@@ -148,7 +151,7 @@ class TransactionCoordinator:
                 except KafkaError as error:
                     text = "id-not-forgotten topic=%s id=%r reason=%s"
                     _log.warning(text, TRANSACTIONS_TOPIC, name, error)
-                    break
+                    failed.add(_number_in(topic, name))
                 await asyncio.sleep(0)  # there may be thousands
                 if self._is_closed:
                     return  # another coordinator may have given the next ones out again
@@ -173,9 +176,7 @@ class TransactionCoordinator:
 
     def _home(self, transactional_id: str) -> Partition:
         topic = self._manager.topic(TRANSACTIONS_TOPIC)
-        # Kafka spreads ids over its partitions as it does groups.
-        number = partition_of_group(transactional_id, len(topic.partitions))
-        return self._manager.partition(TRANSACTIONS_TOPIC, number)
+        return self._manager.partition(TRANSACTIONS_TOPIC, _number_in(topic, transactional_id))
 
     async def _write(self, changed: Transaction) -> Partition:
         """Append a transactional id as it is to be; return where."""
@@ -596,6 +597,11 @@ class TransactionCoordinator:
                 for known in found
             ],
         }
+
+
+def _number_in(topic: Topic, transactional_id: str) -> int:
+    """Return the number of the partition of an id: Kafka spreads them as it does groups."""
+    return partition_of_group(transactional_id, len(topic.partitions))
 
 
 def _is_repeat(known: Transaction, producer_id: int, epoch: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from typing import TYPE_CHECKING
 
 from tests.machinery.broker_home import BrokerHome, begun, run
@@ -52,6 +53,28 @@ def test_a_coordinator_that_is_closed_forgets_nothing() -> None:
             for _ in range(2 * IDS):
                 await asyncio.sleep(0)
             assert log.log_end_offset <= end + 1
+
+    run(scenario())
+
+
+def test_a_partition_that_is_offline_keeps_only_its_own_ids() -> None:
+    """The others are forgotten; which ids belong where, their hash says."""
+
+    async def scenario() -> None:
+        clock = ManualClock()
+        timers = clock.scheduler()
+        async with BrokerHome(CrashFileSystem(), clock, more=["/b"], timers=timers) as home:
+            home.logs.create_topic(TRANSACTIONS_TOPIC, 2, is_spread=True)
+            for name in ("a", "b", "c", "d"):
+                await begun(home, name)
+            home.is_left = True
+            offline = home.logs.partition(TRANSACTIONS_TOPIC, 1).log.data_dir  # of "a" and "c"
+            home.logs.manager.take_dir_offline(offline, OSError(errno.EIO, "the disk failed"))
+            clock.set_time_of_day(clock.now_ms() + 8 * DAY_MS)
+            clock.advance(3_600_000)
+            for _ in range(10):
+                left = await transactions(home)
+            assert sorted(one["transactionalId"] for one in left) == ["a", "c"]
 
     run(scenario())
 
