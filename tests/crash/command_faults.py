@@ -39,7 +39,7 @@ FINE: Final = (ExitCode.OK, ExitCode.DAMAGED)
 LEFT: Final = (".tmp", ".staged", ".intent", ".claimed", ".ready", ".cleaned", ".swap", ".deleted")
 NOT_COMPARED: Final = (
     *("*.sock", ".lock", ".kafka_cleanshutdown", "tidelog.transactions.json", "tidelog.restoring"),
-    "tidelog.least-epoch.json",
+    *("tidelog.least-epoch.json", "tidelog.disk-failed"),
     # What the next command that writes takes away.
     *("*-delete", "*.intent", "*.staged"),
     # A recovery that is repeated may keep once more what it cuts.

@@ -31,6 +31,7 @@ from tests.machinery.scale import scaled
 
 from tidelog.datadir.least_epoch import LEAST_EPOCH_FILE
 from tidelog.errors import KafkaStorageError
+from tidelog.manager.directories.log_dir import FAILED_DISK_FILE
 from tidelog.segment.filenames import TopicPartition, log_future_directory_name
 from tidelog.service import mover
 
@@ -51,7 +52,7 @@ PASSED_MS: Final = 2 * MINUTE_MS
 MOVED: Final = TopicPartition("t", 0)
 NEW_ID: Final = UUID(int=5)
 TEMPORARY: Final = (".cleaned", ".swap", ".deleted", ".tmp", "-delete", "-future")
-NOT_COMPARED: Final = (".snapshot", MARK, LEAST_EPOCH_FILE)
+NOT_COMPARED: Final = (".snapshot", MARK, LEAST_EPOCH_FILE, FAILED_DISK_FILE)
 SEEDS: Final = range(scaled(1))
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import errno
 import logging
-from typing import TYPE_CHECKING
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING, Final
 
 from tidelog.errors import KafkaStorageError
 from tidelog.log.file_deletion import delete_snapshots
@@ -15,11 +16,14 @@ from tidelog.log.state import CHANGED_FILES
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 
 if TYPE_CHECKING:
+    from tidelog.env.files import FileSystem
     from tidelog.log.segments import LogSegments
     from tidelog.log.state import LogState
     from tidelog.segment.segment import LogSegment
 
 _log = logging.getLogger(__name__)
+
+_PIECE_BYTES: Final = 1 << 20
 
 
 def flush(state: LogState, *, force: bool = False) -> None:
@@ -62,6 +66,34 @@ def flush_records(state: LogState) -> None:
         with state.lock:
             if state.cuts == cuts:
                 state.synced = cuts, end
+
+
+def write_unflushed_again(state: LogState) -> None:
+    """Write what is not known to be durable once more, as it is: the log, indexes and snapshots.
+
+    After a sync that failed the system takes the bytes for written, so no later sync writes them.
+    """
+    start, fs = state.offsets.recovery_point, state.context.fs
+    if start >= state.offsets.log_end_offset:
+        return
+    for segment in state.local.segments.from_floor(start):
+        place = segment.translate_offset(start)
+        if place is not None:
+            _write_again(fs, segment.path, place.position, segment.size_bytes)
+        for index in (segment.offset_index, segment.time_index, segment.txn_index):
+            _write_again(fs, index.path)
+    snapshots = state.producers.snapshots
+    for offset in snapshots.offsets:
+        _write_again(fs, snapshots.path(offset))
+
+
+def _write_again(fs: FileSystem, path: str, position: int = 0, end: int | None = None) -> None:
+    with suppress(FileNotFoundError), closing(fs.open(path, "r+")) as file:
+        end = file.size() if end is None else end
+        for at in range(position, end, _PIECE_BYTES):
+            piece = file.pread(min(_PIECE_BYTES, end - at), at)
+            if piece.count(0) < len(piece):  # else it is room that nothing was written to
+                file.pwrite(piece, at)
 
 
 def _flush_up_to(state: LogState, end_offset: int, recovery_point: int) -> None:

@@ -568,6 +568,14 @@ class Log(ReadableLog):
         """Make all records durable, but no index; the recovery point stays."""
         flushing.flush_records(self._state)
 
+    def write_unflushed_again(self) -> None:
+        """Write the bytes again that no sync may have written; nothing that is read changes.
+
+        After a sync has failed a later one succeeds, and writes only what was written since.
+        """
+        with self._state.lock, self._state.changing("writing again what is not flushed"):
+            flushing.write_unflushed_again(self._state)
+
     def pin(self, offset: int | None) -> None:
         """Keep records from ``offset`` on from retention, cleaning and truncation; None: none."""
         with self._state.lock:

@@ -181,7 +181,7 @@ class LogLoading(ManagerPart):
         is_worth_it = sum(sizes.values()) >= len(names) * _PARALLEL_LOG_BYTES
         threads = self._threads if is_worth_it else 1
         self._machine.scheduler.run_all(f"log-recovery-{one.path}", jobs, threads)
-        one.has_loaded_all = True
+        one.note_all_loaded()
 
     def _log_recovery(self, path: str, count: int, *, is_clean: bool) -> None:
         if not count:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.uuid_text import format_uuid
 from tidelog.datadir.least_epoch import (
@@ -40,6 +40,8 @@ from tidelog.env.renamed_files import delete_if_there
 from tidelog.errors import CorruptFile, InvalidArgument, KafkaStorageError
 from tidelog.log.directory_guard import lacks_space
 from tidelog.segment.filenames import log_directory_name
+
+FAILED_DISK_FILE: Final = "tidelog.disk-failed"
 
 if TYPE_CHECKING:
     from random import Random
@@ -87,6 +89,8 @@ class LogDir:
         As long as there is one, the data directory is not clean.
         """
         self.was_clean = False
+        self.had_failed = False
+        """Whether its disk has failed in an earlier process, and not all logs were loaded since."""
         self.is_changing = False
         self._is_marked = True
         self._has_durable_names = False
@@ -104,6 +108,7 @@ class LogDir:
             self.was_clean = shutdown is not None or not _has_directories(fs, path)
             self.broker_epoch = -1 if shutdown is None else shutdown.broker_epoch
             self._is_marked = shutdown is not None
+            self.had_failed = fs.exists(self._file(FAILED_DISK_FILE))
             self._least = read_least_epoch(fs, path)
             # By Kafka, say, which does not know the file, and was killed: what was closed is not.
             is_closed = self._least is not None and self._least.is_closed
@@ -215,6 +220,21 @@ class LogDir:
             # First: after the release the file may be another's, which a second call would delete.
             self._lock = None
             lock.release()
+
+    def note_failure(self) -> None:
+        """Let a later process know that a sync may have failed, as far as the disk takes that.
+
+        It need not be durable: after a power cut no bytes are left that only seem to be written.
+        """
+        with suppress(OSError, KafkaStorageError):
+            self._fs.write(self._file(FAILED_DISK_FILE), b"")
+
+    def note_all_loaded(self) -> None:
+        """Note that all logs in it were loaded."""
+        self.has_loaded_all = True
+        if self.had_failed and not self.doubted:
+            delete_if_there(self._fs, self._file(FAILED_DISK_FILE))
+            self.had_failed = False
 
     def release(self) -> None:
         """Release the lock of a directory that failed, without a clean-shutdown file."""

@@ -218,6 +218,8 @@ class LogDirs:
                 self._failed.append(failed)
         if failed is not None:
             _log.error("log-dir-offline directory=%s reason=%s", path, error)
+            if isinstance(error, OSError):
+                failed.note_failure()
             if self.on_offline is not None:
                 self.on_offline()
 

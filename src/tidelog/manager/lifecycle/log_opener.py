@@ -70,7 +70,7 @@ class LogOpener(ManagerPart):
         """
         checkpoints, is_trusted = log_dir.checkpoints, not self._recovery.distrusts_all
         line = checkpoints.log_start_offset(key)
-        return self._open(
+        log = self._open(
             key,
             path,
             log_start_offset=line,
@@ -82,6 +82,13 @@ class LogOpener(ManagerPart):
             watcher=watcher,
             threads=threads,
         )
+        if log_dir.had_failed:
+            try:
+                log.write_unflushed_again()
+            except BaseException:
+                log.close_handlers()
+                raise
+        return log
 
     def create(self, key: TopicPartition, path: str, topic_id: UUID | None) -> Log:
         """Open a new, empty log; errors as ``Log.open``."""

@@ -18,6 +18,7 @@ from tidelog.datadir.offset_checkpoints import CHECKPOINT_FILES
 from tidelog.datadir.partition_directories import is_directory, log_bytes, partition_of
 from tidelog.errors import KafkaStorageError
 from tidelog.log.loading.cut_files import is_cut_name
+from tidelog.manager.directories.log_dir import FAILED_DISK_FILE
 from tidelog.manager.rescue.rescued_partition import LeftOut
 from tidelog.segment.filenames import (
     REMOTE_INDEX_CACHE,
@@ -41,6 +42,7 @@ _OWN: Final = {
     CLEAN_SHUTDOWN_FILE,
     CATALOGUE_FILE,
     LEAST_EPOCH_FILE,
+    FAILED_DISK_FILE,
     *CHECKPOINT_FILES,
 }
 _OF_CLUSTER: Final = "metadata of the cluster, which `tidelog to-kafka` writes again"
