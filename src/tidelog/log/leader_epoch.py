@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 UNDEFINED_EPOCH: Final = -1
 UNDEFINED_EPOCH_OFFSET: Final = -1
 
+_METADATA_LOG: Final = "__cluster_metadata-0"
 _FEWEST_SKIPPED, _MOST_SKIPPED = 2**12, 2**20
 
 _epoch = attrgetter("epoch")
@@ -59,6 +60,15 @@ def epoch_after_loss(latest: int | None, rng: Random, most_skipped: int = _MOST_
     """
     known = UNDEFINED_EPOCH if latest is None else latest
     return min(known + rng.randint(_FEWEST_SKIPPED, most_skipped), INT32_MAX)
+
+
+def has_controller(fs: FileSystem, data_dir: str) -> bool:
+    """Return whether a controller of Kafka's gives a directory's logs their epochs, in turn.
+
+    Its clients wait without an end for a leader where they know an epoch above the controller's, so
+    none may be left out; and when the broker starts again, the controller begins one.
+    """
+    return fs.exists(f"{data_dir}/{_METADATA_LOG}")
 
 
 def _can_follow(old: EpochEntry, new: EpochEntry) -> bool:

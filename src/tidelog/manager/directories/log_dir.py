@@ -39,6 +39,7 @@ from tidelog.datadir.partition_directories import (
 from tidelog.env.renamed_files import delete_if_there
 from tidelog.errors import CorruptFile, InvalidArgument, KafkaStorageError
 from tidelog.log.directory_guard import lacks_space
+from tidelog.log.leader_epoch import has_controller
 from tidelog.segment.filenames import log_directory_name
 
 FAILED_DISK_FILE: Final = "tidelog.disk-failed"
@@ -142,7 +143,7 @@ class LogDir:
         is_closed = self._least is not None and self._least.is_closed
         if is_closed and not self._has_outlived_least:
             least = LeastEpoch(self.least_epoch, is_closed=False)
-        elif not self.was_clean:
+        elif not (self.was_clean or has_controller(self._fs, self.path)):
             least = least_epoch_after_loss(self._fs, self.path, self._rng)
         else:
             return

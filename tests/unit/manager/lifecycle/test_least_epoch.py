@@ -271,6 +271,25 @@ def test_on_a_full_disk_no_epoch_is_taken_back_that_clients_know() -> None:
             assert manager.partition("t", 0).leader_epoch > known > 0
 
 
+def test_where_kafkas_controller_gives_epochs_none_is_left_out() -> None:
+    """Clients that know one above the controller's wait for a leader without an end.
+
+    So after a kill there is none, and where the end of a log is lost the next one.
+    """
+    home = unclean()
+    home.fs.make_directory("/data/__cluster_metadata-0")
+    with home.open() as manager:
+        fill(manager, "t", 0, 1)
+        entries = log_of(manager).epochs.entries
+    log = "/data/t-0/00000000000000000000.log"
+    home.fs.write(log, home.fs.read(log)[:100])
+    with home.open() as manager:
+        after_loss = log_of(manager).epochs.entries
+
+    assert not home.fs.exists(FILE)
+    assert ([*entries], [*after_loss]) == ([(0, 0)], [(0, 0), (1, 1)])
+
+
 @pytest.mark.parametrize("has_file", [False, True])
 def test_on_a_full_disk_topics_are_deleted_and_the_epoch_is_written_later(
     *, has_file: bool
