@@ -220,6 +220,8 @@ class OverlayFiles(WholeFiles):
                 raise os_error(errno.EEXIST, path)
             if node is not None and node.is_directory:
                 raise os_error(errno.EISDIR, path)
+            if mode != "r" and self.is_link(path):  # nothing is written through one
+                raise os_error(errno.ELOOP, path)
             if node is None:
                 node = self._make(path, must_exist=mode in {"r", "r+"})
             below = None

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from contextlib import closing
+from typing import TYPE_CHECKING
 
 import pytest
 from tests.machinery.counted_lines import Lines
 
 from tidelog.env.overlay_files import FileChange, OverlayFiles
+from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.testing import CrashFileSystem
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 FILE = "/data/a"
 
@@ -76,6 +81,20 @@ def test_a_file_rewritten_with_the_same_bytes_has_not_changed(below: CrashFileSy
     overlay.read(FILE)
 
     assert overlay.changes() == []
+
+
+def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
+    """As on the disk: else a plan says that all is well where the real run fails."""
+    path = tmp_path / "link"
+    path.symlink_to(tmp_path / "file")
+    (tmp_path / "file").write_bytes(b"ab")
+    overlay = OverlayFiles(SYSTEM_FILES)
+
+    for fs in (SYSTEM_FILES, overlay):
+        for mode in ("r+", "w"):
+            with pytest.raises(OSError, match="symbolic links"):
+                fs.open(str(path), mode)
+    assert overlay.read(str(path)) == b"ab"
 
 
 def test_a_listing_costs_nothing_for_changes_elsewhere(below: CrashFileSystem) -> None:

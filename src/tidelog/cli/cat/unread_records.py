@@ -38,7 +38,8 @@ def report_unread(
     from tidelog.readonly.missing.damaged_range import ignore_damage
 
     with chosen.open(place, ignore_damage, below_start=True) as whole:
-        first, last = whole.log_start_offset, whole.log_end_offset
+        # A writer may have appended since: what was not there then is not left.
+        first, last = whole.log_start_offset, min(whole.log_end_offset, log.log_end_offset)
         below = sum(map(len, whole.columns(first, max(first, min(start, last)))))
         above = sum(map(len, whole.columns(max(first, end), last))) if end < last else 0
     name = f"{log.topic}-{log.partition}"
