@@ -6,7 +6,7 @@ order, so that nothing but the index itself is kept in memory.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from tidelog.records.batch_columns import BatchColumns
 
     Ints = NDArray[np.int64]
+
+_IN_THE_WAY: Final = f"move it elsewhere; then {REBUILD}"
 
 
 class IndexPlace(NamedTuple):
@@ -69,7 +71,7 @@ class _IndexCheck:
     def _form(self) -> Iterator[Finding]:
         place, size = self._place, self._size
         if place.unreadable:
-            yield damage(place.path, 0, place.unreadable, place.remedy)
+            yield damage(place.path, 0, place.unreadable, _IN_THE_WAY)
         zeros, odd = place.size_bytes // size - len(self), place.size_bytes % size
         if odd:
             at = place.size_bytes - odd

@@ -7,7 +7,7 @@ so only what both know is compared.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -38,6 +38,13 @@ if TYPE_CHECKING:
     from tidelog.log.producers.producer_snapshot import ProducerSnapshotEntry
     from tidelog.records.batch_columns import BatchColumns
     from tidelog.records.file_records import Piece
+
+_REPLAYED: Final = "delete the file: the state is replayed from the log"
+_FALLING: Final = (
+    "one of both is wrong, which no checksum shows, and no recovery knows which; all records are"
+    " whole. With a replica elsewhere, delete the partition here and let it be copied again; else"
+    " `tidelog cat` and `append` copy the records to a new topic"
+)
 
 
 class ProducerChecks:
@@ -110,7 +117,7 @@ class ProducerChecks:
     def _inside_a_batch(self, offset: int, base_offset: int) -> Finding:
         path = producer_snapshot_file(self._directory, offset)
         what = f"knows the producers up to offset {offset}, inside the batch at {base_offset}"
-        return damage(path, None, what, "delete the file: the state is replayed from the log")
+        return damage(path, None, what, _REPLAYED)
 
     def _compare(self, offset: int) -> Iterator[Finding]:
         path = producer_snapshot_file(self._directory, offset)
@@ -122,7 +129,8 @@ class ProducerChecks:
         except FileNotFoundError:
             return
         except CorruptSnapshot as error:
-            yield damage(path, 0, str(error), "none needed: it is dropped when the log is opened")
+            # Opening drops only the newest one; an older one stays until the log is cut to it.
+            yield damage(path, 0, str(error), _REPLAYED)
             return
         except KafkaStorageError as error:
             yield damage(path, None, str(error), READABLE)
@@ -133,7 +141,7 @@ class ProducerChecks:
             what = self._difference(kept)
             if what:
                 at = SNAPSHOT_HEADER.size + SNAPSHOT_ENTRY.size * number
-                yield damage(path, at, what, "delete the file: the state is replayed from the log")
+                yield damage(path, at, what, _REPLAYED)
 
     def _difference(self, kept: ProducerSnapshotEntry) -> str:
         """Return how a producer in a snapshot differs from the batches; empty if it does not."""
@@ -211,6 +219,8 @@ class EpochChecks:
         self._epochs = np.array([epoch for epoch, _ in entries], np.int64)
         self._starts = np.array([start for _, start in entries], np.int64)
         self._log_start_offset = log_start_offset
+        self._greatest = -1
+        """The greatest epoch of the batches before."""
         self._is_reported = False
 
     def feed(self, batches: BatchColumns) -> Iterator[Finding]:
@@ -221,6 +231,9 @@ class EpochChecks:
         known = np.where(at < 0, -1, known)
         is_other = (batches.leader_epoch >= 0) & (known != batches.leader_epoch)
         is_other &= batches.last_offset >= self._log_start_offset
+        found = np.where(batches.last_offset >= self._log_start_offset, batches.leader_epoch, -1)
+        before = np.maximum.accumulate(np.concatenate(([self._greatest], found)))
+        self._greatest = int(before[-1])
         if not is_other.any() or self._is_reported:
             return
         self._is_reported = True
@@ -235,6 +248,10 @@ class EpochChecks:
         elif len(self._epochs) and epoch > self._epochs.max():
             # The next leader's epoch removes all that are higher.
             yield unusual(self._path, None, f"{what}: it comes from another cluster")
+        elif epoch < before[index]:
+            # No file of epochs can say so, and a recovery would write the same one again.
+            what = f"the batch at offset {offset} is of epoch {epoch}, after one of {before[index]}"
+            yield damage(self._path, None, what, _FALLING)
         else:
             yield damage(self._path, None, what, "`tidelog recover --full` asks the batches")
 

@@ -20,6 +20,8 @@ from tidelog.segment.filenames import parse_topic_partition
 if TYPE_CHECKING:
     from tests.machinery.fields import ProducerFields
 
+    from tidelog.explain.verify.findings import Finding
+
 
 LOG = "00000000000000000000"
 PRODUCER: ProducerFields = {"producer_id": 7, "producer_epoch": 0}
@@ -98,6 +100,12 @@ def test_batches_of_an_unknown_epoch_are_damage(home: LogHome) -> None:
     assert findings(home) == [("damage", "leader-epoch-checkpoint")]
 
 
+def damage_in(home: LogHome) -> list[Finding]:
+    """Return what is found damaged."""
+    found, _ = verify_partition(home.fs, home.directory, clock=home.clock)
+    return [row for row in found if row.severity.value == "damage"]
+
+
 def test_the_high_watermark_must_lie_in_the_log(home: LogHome) -> None:
     """What readers have seen must still be there."""
     home.fs.write("/data/replication-offset-checkpoint", b"0\n1\nflights 0 9\n")
@@ -132,6 +140,42 @@ def test_the_snapshots_of_two_shutdowns_are_normal(home: LogHome) -> None:
 
     assert home.files(".snapshot") == [f"{offset:020}.snapshot" for offset in (6, 7)]
     assert findings(home) == []
+
+
+def test_a_damaged_snapshot_that_opening_leaves_alone_can_be_deleted() -> None:
+    """Opening reads the newest one only: none of the others is dropped by it."""
+    home = LogHome(internal_segment_bytes=200)
+    for _ in range(2):
+        with home.open() as log:
+            for _ in range(6):
+                log.append_records([(100, None, b"x" * 60, ())])
+        oldest = home.files(".snapshot")[0]
+        home.write(oldest, b"no snapshot")
+
+    (found,) = damage_in(home)
+    assert found.path.endswith(oldest)
+    assert found.remedy.startswith("delete the file")
+    home.fs.delete(found.path)
+    home.open().close()
+
+    assert damage_in(home) == []
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+def test_what_has_the_place_of_an_index_is_to_be_moved(home: LogHome, suffix: str) -> None:
+    """Opening cannot replace a directory, also where it would build the index again."""
+    home.fs.delete("/data/.kafka_cleanshutdown")
+    home.fs.delete(f"{home.directory}/{LOG}{suffix}")
+    home.fs.make_directory(f"{home.directory}/{LOG}{suffix}")
+
+    (found,) = damage_in(home)
+    assert found.remedy.startswith("move it elsewhere; then delete the segment's .index file")
+    home.fs.delete_directory(found.path)
+    if suffix != ".index":
+        home.fs.delete(f"{home.directory}/{LOG}.index")
+    home.open().close()
+
+    assert damage_in(home) == []
 
 
 def test_the_check_goes_on_after_what_cannot_be_read() -> None:

@@ -233,6 +233,13 @@ def test_the_first_batch_of_another_epoch_is_told() -> None:
     assert (severity, "comes from another cluster" in what) == ("unusual", True)
 
 
+def test_batches_whose_epochs_fall_are_what_no_recovery_mends() -> None:
+    """The file of epochs that a recovery makes of them contradicts them again."""
+    rows = epoch_findings([(0, 0), (3, 1)], 0, 3, 0)
+
+    assert rows == [("damage", "the batch at offset 2 is of epoch 0, after one of 3")]
+
+
 def test_epochs_that_do_not_rise_or_lie_behind_the_end_are_damage() -> None:
     """The file itself is wrong."""
     assert [row[0] for row in epoch_findings([(1, 0), (1, 4)], 1)] == ["damage"]
