@@ -11,7 +11,6 @@ import base64
 import hashlib
 import hmac
 import re
-from http.cookies import CookieError, SimpleCookie
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import parse_qsl, urlencode
@@ -103,11 +102,10 @@ class Access:
         return hmac.compare_digest(given.encode(errors="replace"), self._token.encode())
 
     def _token_in(self, cookies: str) -> str:
-        try:
-            found = SimpleCookie(cookies).get(self._cookie)
-        except CookieError:
-            return ""
-        return "" if found is None else found.value
+        # Other programs of this machine set cookies, too, and one that Python's parser refuses
+        # would hide all that follow.
+        pairs = (pair.strip().partition("=") for pair in cookies.split(";"))
+        return next((value for name, _, value in pairs if name == self._cookie), "")
 
     def _set_cookie(self) -> str:
         return f"{self._cookie}={self._token}; Path=/; HttpOnly; SameSite=Strict"

@@ -87,6 +87,17 @@ def test_without_the_token_nothing_is_answered(cookie: str) -> None:
     assert status(ACCESS.decide("GET", "/topics", "", {**OWN, "cookie": cookie})) == 403
 
 
+@pytest.mark.parametrize(
+    "other",
+    ['prefs={"dark": true}', "list[0]=1", "name=a b", "flag", 'open="x', "é=1", "a,b=1", ""],
+)
+def test_cookies_of_other_programs_do_not_hide_the_token(other: str) -> None:
+    """All ports of a host share their cookies, whatever form these have."""
+    cookies = f"{other}; tidelog-80={TOKEN}; {other}"
+
+    assert ACCESS.decide("GET", "/topics", "", {**OWN, "cookie": cookies}) is None
+
+
 @pytest.mark.parametrize("given", ["", "wrong", "a-token%00", "a-token%20", "%ff"])
 def test_a_wrong_token_in_the_address_is_refused(given: str) -> None:
     """Also where the cookie is right."""
