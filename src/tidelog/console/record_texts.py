@@ -24,6 +24,8 @@ _LINE_CHARACTERS: Final = 120
 _HEX_BYTES: Final = 16
 _WORD: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s{}\[\],:"]+|[{}\[\],:]')
 _INDENT: Final = "  "
+_MOST_INDENTED: Final = 20
+"""Deeper levels are indented no further: brackets alone would make pages of many megabytes."""
 
 
 class ShownBytes(NamedTuple):
@@ -47,21 +49,27 @@ class ShownRecord(NamedTuple):
     key: ShownBytes
     value: ShownBytes
     headers: list[tuple[str, str]]
+    left_headers: int
+    """How many are not shown."""
 
 
 def shown_record(record: Record, most: int = SHOWN_BYTES) -> ShownRecord:
-    """Return a record as it is shown; ``most`` bytes of its key and of its value."""
-    headers = [
-        (name, "null" if value is None else value)
-        for name, value, *_ in headers_as_text(record, Encoding.UTF8)
-        if name is not None
-    ]
+    """Return a record as it is shown; ``most`` bytes of its key, its value, and its headers."""
+    headers = list[tuple[str, str]]()
+    left = most
+    for name, value, *_ in headers_as_text(record, Encoding.UTF8):
+        if left <= 0:
+            break
+        pair = _cut(name or "", left), _cut("null" if value is None else value, left)
+        headers.append(pair)
+        left -= max(len(pair[0]) + len(pair[1]), 1)
     return ShownRecord(
         record.offset,
         record.timestamp,
         shown_bytes(record.key, most),
         shown_bytes(record.value, most),
         headers,
+        len(record.headers) - len(headers),
     )
 
 
@@ -105,7 +113,7 @@ def _laid_out(text: str) -> Iterator[str]:
         # An empty object or array stays in its line.
         if before == "," or (before in {"{", "["}) != is_end:
             yield line
-            line = _INDENT * depth
+            line = _INDENT * min(depth, _MOST_INDENTED)
         line += ": " if word == ":" else word
         depth += word in {"{", "["}
         before = word
@@ -113,8 +121,11 @@ def _laid_out(text: str) -> Iterator[str]:
 
 
 def _one_line(text: str) -> str:
-    line = printable(text)
-    return line if len(line) <= _LINE_CHARACTERS else f"{line[: _LINE_CHARACTERS - 1]}…"
+    return _cut(printable(text), _LINE_CHARACTERS)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _lines(text: str) -> tuple[str, ...]:

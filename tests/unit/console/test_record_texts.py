@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis.strategies import (
     binary,
@@ -18,8 +19,15 @@ from hypothesis.strategies import (
     text,
 )
 
-from tidelog.console.record_texts import SHOWN_BYTES, folded_json, shown_bytes
+from tidelog.console.record_texts import (
+    SHOWN_BYTES,
+    folded_json,
+    shown_bytes,
+    shown_record,
+)
 from tidelog.explain.printable_text import duration
+from tidelog.records.batch import TimestampType
+from tidelog.records.record import Record
 
 VALUES = recursive(
     none() | booleans() | integers() | floats(allow_nan=False) | text(),
@@ -87,6 +95,29 @@ def test_a_large_value_is_shown_in_part() -> None:
 
     assert shown.left_bytes == SHOWN_BYTES
     assert re.fullmatch("ü+", "".join(shown.lines))
+
+
+def test_deeply_nested_json_takes_no_more_room_than_its_lines() -> None:
+    """Indented in full, these 1.8 kB would take 1.6 MB of the page."""
+    folded = shown_bytes(b"[" * 900 + b"]" * 900).lines
+
+    assert len("".join(folded).replace(" ", "")) == 1800
+    assert max(map(len, folded)) < 100
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [[("a" * 5000, b"v")], [("a", b"v" * 5000)], [("a", b"v")] * 5000, [("", b"")] * 5000],
+)
+def test_headers_are_shown_up_to_a_limit(headers: list[tuple[str, bytes]]) -> None:
+    """A page has fifty records, and a record may be nothing but headers."""
+    record = Record(0, 0, TimestampType.CREATE_TIME, None, None, tuple(headers))
+
+    shown = shown_record(record)
+
+    assert sum(len(name) + len(value) for name, value in shown.headers) <= 2 * SHOWN_BYTES
+    assert len(shown.headers) + shown.left_headers == len(headers)
+    assert shown.headers
 
 
 def test_a_duration_has_one_unit_or_two() -> None:
