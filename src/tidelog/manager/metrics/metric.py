@@ -82,8 +82,8 @@ def as_prometheus(metrics: Iterable[Metric]) -> str:
 
 def parse_prometheus(text: str) -> Iterator[tuple[str, dict[str, str], float]]:
     """Yield name, tags and value of each line that ``as_prometheus`` wrote."""
-    for line in text.splitlines():
-        if not line.startswith("#"):
+    for line in text.split("\n"):  # not at other ends of lines, which a name may have
+        if line and not line.startswith("#"):
             found, value = line.rpartition(" ")[::2]
             name, _, tags = found.partition("{")
             yield name, {key: _plain(v) for key, v in _TAG.findall(tags)}, float(value)
@@ -95,6 +95,8 @@ def _snake_case(words: str) -> str:
 
 
 def _quoted(text: str) -> str:
+    # A byte of a path that is not UTF-8 has no form in the text format, which is.
+    text = text.encode(errors="backslashreplace").decode()
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
