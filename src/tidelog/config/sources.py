@@ -31,6 +31,8 @@ _TOPIC_NAMES: Final = {
 }
 """The topic-level name of each setting, by all of its names."""
 _TOPIC_ONLY: Final = {known.name for known in options_of(LogConfig)} - _SYNONYMS
+_BROKER_NAMES: Final = {known.name for known in options_of(BrokerConfig)}
+_DIRECTORIES: Final = {"log.dir", "log.dirs"}
 
 _DYNAMIC_BROKER: Final = frozenset(
     {
@@ -87,6 +89,16 @@ def broker_config(
 def topic_settings_in(properties: Mapping[str, str]) -> frozenset[str]:
     """Return the topic settings among ``properties``, by their topic-level names."""
     return frozenset(_TOPIC_NAMES[name] for name in properties.keys() & _TOPIC_NAMES.keys())
+
+
+def other_names(properties: Mapping[str, str]) -> frozenset[str]:
+    """Return all names of the settings that ``properties`` give, by whichever of their names.
+
+    Left out is a name that is a setting of the broker, too: it has a meaning of its own.
+    """
+    given = topic_settings_in(dict.fromkeys(properties.keys() - _BROKER_NAMES, ""))
+    found = {name for name, known in _TOPIC_NAMES.items() if known in given} - _BROKER_NAMES
+    return frozenset(found | (_DIRECTORIES if properties.keys() & _DIRECTORIES else set()))
 
 
 def from_environment(environment: Mapping[str, str]) -> dict[str, str]:

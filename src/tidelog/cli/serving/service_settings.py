@@ -15,11 +15,17 @@ from tidelog.config.broker_config import TIDELOG_DEFAULTS
 from tidelog.config.kafka_names import foreign_names
 from tidelog.config.log_config import LogConfig
 from tidelog.config.serve_config import SERVE_NAMES, ServeConfig
-from tidelog.config.sources import broker_config, from_environment, topic_settings_in
+from tidelog.config.sources import (
+    broker_config,
+    from_environment,
+    other_names,
+    topic_settings_in,
+)
 from tidelog.datadir.broker_properties import read_properties
 from tidelog.env.paths import absolute_path
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument
+from tidelog.store.store_uri import STORES_VARIABLE
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -35,8 +41,8 @@ def given_settings(args: Namespace) -> ChainMap[str, str]:
     The paths of ``log.dirs`` are absolute. Where directories are arguments there is no
     ``log.dirs``: see ``service_config``.
     """
-    environment = dict(os.environ)
-    environment.pop(DIRECTORY_VARIABLE, None)
+    variables = os.environ.keys() - {DIRECTORY_VARIABLE, STORES_VARIABLE}
+    environment = {name: os.environ[name] for name in variables}
     in_file = _in_file(args.config, _of_listeners(args))
     sources = dict(args.options), from_environment(environment), in_file
     for given, name in product(sources, ("log.dirs", "log.dir")):
@@ -75,9 +81,16 @@ def serve_config(given: ChainMap[str, str]) -> ServeConfig:
 
 
 def _of_storage(args: Namespace, given: ChainMap[str, str]) -> dict[str, str]:
-    """Return the settings without those of listeners, which only a service that listens takes."""
-    left_out = _of_listeners(args)
-    return {name: text for name, text in given.items() if name not in left_out}
+    """Return the settings without those of listeners, which only a service that listens takes.
+
+    A setting that one source names in hours counts before that of a later one in milliseconds.
+    """
+    left_out, found = _of_listeners(args), dict[str, str]()
+    for source in reversed(given.maps):
+        hidden = left_out | other_names(source)
+        found = {name: text for name, text in found.items() if name not in hidden}
+        found.update(source)
+    return {name: text for name, text in found.items() if name not in left_out}
 
 
 def _of_listeners(args: Namespace) -> frozenset[str]:

@@ -104,6 +104,44 @@ def test_only_a_retention_in_the_file_is_that_of_older_topics(
 
 
 @pytest.mark.parametrize(
+    ("in_file", "option", "field", "value"),
+    [
+        ("log.retention.ms", "log.retention.hours=1", "retention_ms", 3_600_000),
+        ("log.retention.minutes", "log.retention.hours=1", "retention_ms", 3_600_000),
+        ("retention.ms", "log.retention.ms=5", "retention_ms", 5),
+        ("log.roll.ms", "log.roll.hours=1", "segment_ms", 3_600_000),
+        ("log.flush.interval.ms", "log.flush.scheduler.interval.ms=5", "flush_ms", 7),
+    ],
+)
+def test_an_option_counts_before_the_file_by_whichever_name(
+    tmp_path: Path, in_file: str, option: str, field: str, value: int
+) -> None:
+    """Within one source Kafka's order of names decides; the schedule is a setting of its own."""
+    file = tmp_path / "server.properties"
+    file.write_text(f"log.dirs=/a\n{in_file}=7\n", "utf-8")
+    args = args_of(file, options=[tuple(option.split("="))])
+
+    assert getattr(service_config(args, given_settings(args)).log_defaults, field) == value
+
+
+def test_the_directory_of_an_option_counts_before_those_of_the_file(tmp_path: Path) -> None:
+    """Else a service would open the file's directories without a word."""
+    file = tmp_path / "server.properties"
+    file.write_text("log.dirs=/a,/b\n", "utf-8")
+    args = args_of(file, options=[("log.dir", "/c")])
+
+    assert service_config(args, given_settings(args)).data_directories == ("/c",)
+
+
+def test_variables_that_are_no_settings_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service may need the options of stores, for its archive."""
+    monkeypatch.setenv("TIDELOG_DIR", "/a")
+    monkeypatch.setenv("TIDELOG_STORES", "{}")
+
+    assert not given_settings(args_of(None, config=None))
+
+
+@pytest.mark.parametrize(
     ("line", "reason"),
     [
         ("log.retenton.ms=5", "did you mean"),
