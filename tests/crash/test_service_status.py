@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
 import signal
 import socket
+import socketserver
 import subprocess
 import tempfile
 import threading
@@ -101,6 +103,29 @@ def test_slow_clients_cannot_hold_all_connections() -> None:
         server.close()
 
     assert (closed, status) == ([True] * MAX_CONNECTIONS, 200)
+
+
+def test_a_connection_waits_for_a_descriptor_without_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process may be short of them for long, and has other work to do."""
+    server = LocalHttpServer(0, {"/": lambda: Answer(200, "text/plain", b"ok")})
+    tries, is_tried = list[int](), threading.Event()
+
+    def none_left(_: object) -> None:
+        tries.append(1)
+        if len(tries) > 20:
+            is_tried.set()
+        raise OSError(errno.EMFILE, "too many open files")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(socketserver.TCPServer, "get_request", none_left)
+        server.start()
+        with socket.create_connection(("127.0.0.1", server.port)):
+            assert not is_tried.wait(0.5)
+    answer = get(server.port, "/")
+    server.close()
+
+    assert tries
+    assert answer[0] == 200
 
 
 def join_threads_of_connections() -> None:

@@ -106,6 +106,14 @@ class _Server(socketserver.ThreadingMixIn, HTTPServer):
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = HOST, self.server_address[1]
 
+    def get_request(self) -> tuple[socket.socket, Any]:
+        """Accept a connection, or let it wait where there is no descriptor for it."""
+        try:
+            return super().get_request()
+        except OSError:
+            time.sleep(_POLL_S)  # it is still there, so the loop would come back at once
+            raise
+
     def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as inherited
         """Answer on a thread; close the connection if there are too many."""
         if not self._slots.acquire(blocking=False):
