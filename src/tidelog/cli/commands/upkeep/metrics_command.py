@@ -43,7 +43,7 @@ def run(args: Namespace) -> int:
         metrics, has_loss = _metrics_of_files(args)
         text = as_prometheus(metrics)
     if not args.json:
-        for line in text.splitlines():
+        for line in text.split("\n")[:-1]:  # a name may have other ends of lines
             print_line(line)
         return int(has_loss)
     count = 0

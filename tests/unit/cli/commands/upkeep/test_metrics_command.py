@@ -74,6 +74,23 @@ def test_metrics_of_a_running_service_are_printed(cli: Cli) -> None:
     assert name not in after
 
 
+def test_a_name_with_ends_of_lines_stays_in_its_line(cli: Cli) -> None:
+    """A group may be named so; what is unprintable is escaped."""
+    with tidelog.open(cli.data) as logs:
+        logs.create_topic("t")
+        logs.append("t", b"a")
+        with logs.reader("t", group="a\r\u2028b") as reader:
+            next(iter(reader.read()))
+            reader.commit()
+        files = MetricsFiles(logs.manager)
+        files.start()
+        answer = cli.on("metrics")
+        files.stop()
+
+    tags = r'{consumergroup="a\r\u2028b",topic="t",partition="0"}'
+    assert f"kafka_consumergroup_lag{tags} 0" in answer.out.splitlines()
+
+
 @pytest.mark.parametrize("content", [b"\xff", b"kafka_x nonsense\n", b"a b c\n"])
 def test_a_damaged_metrics_file_is_a_typed_error(cli: Cli, content: bytes) -> None:
     """It names the file; exit code 1."""
