@@ -44,6 +44,7 @@ from tidelog.staging.ready_expiry import applied
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from uuid import UUID
 
     from tidelog.config.log_config import LogConfig
     from tidelog.datadir.catalogue import Topic
@@ -204,7 +205,11 @@ def _problems_of_directories(manager: LogManager) -> Iterator[str]:
 
 def _problems_of_topics(manager: LogManager) -> Iterator[str]:
     homes = {manager.directory_id(path) for path in manager.live_dirs}
+    owners: dict[UUID, str] = {}
     for name, topic in sorted(manager.topics().items()):
+        owner = owners.setdefault(topic.topic_id, name)
+        if owner != name:
+            yield f"topics {owner} and {name} have one id: tidelog rescue gives {name} another"
         missing = sorted(set(range(max(topic.partitions, default=-1) + 1)) - set(topic.partitions))
         if missing or not topic.partitions:
             numbers = ", ".join(map(str, missing)) or "all"

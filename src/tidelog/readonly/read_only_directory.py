@@ -152,6 +152,21 @@ class ReadOnlyDirectory(Told):
         names = {*placed.found_by_topic, *placed.lost_by_topic, *placed.catalogue.topics}
         return tuple(sorted(names - {METADATA_TOPIC}))
 
+    @cached_property
+    def sharing_ids(self) -> Mapping[str, str]:
+        """The topics whose id another topic has, too, each with that one: copies made by hand.
+
+        Of several the first one that the catalogue lists, else the first one, is not among them.
+        """
+        owners: dict[UUID, str] = {}
+        found = {}
+        for topic in sorted(self.topics.values(), key=lambda one: not one.is_listed):
+            if topic.topic_id is not None:
+                owner = owners.setdefault(topic.topic_id, topic.name)
+                if owner != topic.name:
+                    found[topic.name] = owner
+        return found
+
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:
         """The partitions whose directories are there, in order."""

@@ -187,6 +187,25 @@ def test_batches_after_damage_are_copied_and_the_gap_stays() -> None:
     assert one.left_out_bytes == sum(what.size_bytes for what in one.left_out)
 
 
+def test_a_copy_under_another_name_gets_an_id_of_its_own() -> None:
+    """A controller refuses two topics with one id; the topic of the catalogue keeps it."""
+    home = Home(*LETTERS[:2])
+    home.fs.make_directory(f"{DATA}/copy-0")
+    for name in home.fs.list(LOG):
+        home.fs.write(f"{DATA}/copy-0/{name}", home.fs.read(f"{LOG}/{name}"))
+    known = open_directory_read_only(DATA, fs=home.fs).topic("t").topic_id
+
+    done = home.rescue()
+
+    new = open_directory_read_only(NEW, fs=home.fs)
+    assert new.topic("t").topic_id == known != new.topic("copy").topic_id
+    assert home.values(name="copy-0") == home.values()
+    assert done.is_whole
+    assert [one.reason for one in done.entries if "copy" in one.reason] == [
+        "the id of topic copy, which is that of t: it gets a new one"
+    ]
+
+
 def test_no_offset_is_given_again() -> None:
     """The log ends where readers have seen its end, though its last records are lost."""
     home = Home(*LETTERS)

@@ -232,6 +232,20 @@ def test_what_kafka_would_not_start_with_is_refused() -> None:
     assert not home.fs.exists(f"{PATH}/{PROPERTIES_FILE}")
 
 
+def test_two_topics_with_one_id_are_refused() -> None:
+    """A controller would: a partition's directory was copied under another name."""
+    home = home_with_topics()
+    home.fs.make_directory(f"{PATH}/v-0")
+    for name in ("partition.metadata", f"{0:020}.log"):
+        home.fs.write(f"{PATH}/v-0/{name}", home.fs.read(f"{PATH}/t-1/{name}"))
+    with home.open() as logs:
+        unknown = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+        logs.alter_topic("v", unknown)
+
+    with pytest.raises(KafkaStorageError, match="topics t and v have one id"):
+        hand_over(home)
+
+
 def test_topics_with_unknown_settings_are_refused() -> None:
     """The broker would apply its default retention to a topic that another broker wrote."""
     home = home_with_topics()

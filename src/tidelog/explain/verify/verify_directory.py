@@ -49,6 +49,10 @@ _OTHER_TOPIC = (
     "find out which topic's records these are: if they are this one's, write its id into the file;"
     " else move the partition elsewhere, for no broker loads it here"
 )
+_COPY = (
+    "move its partitions elsewhere, or let `tidelog rescue` make a directory in which it has an id"
+    " of its own"
+)
 _ELSEWHERE = (
     "if it lies there, too, this is what a move has left, and a process that opens both deletes it;"
     " else the next writer corrects the file"
@@ -100,6 +104,7 @@ def _check(directory: ReadOnlyDirectory) -> Iterator[Located]:
         remedy = "move it elsewhere: tidelog leaves it alone, but Kafka may not start"
         yield Located(None, unusual(path, None, f"the directory is not a log: {reason}", remedy))
     yield from _check_ids(directory)
+    yield from _check_shared_ids(directory)
     yield from _check_places(directory, catalogue_path)
     for gone in directory.missing:
         what = f"{gone.key} belongs here, but its directory is gone"
@@ -219,6 +224,16 @@ def _check_ids(directory: ReadOnlyDirectory) -> Iterator[Located]:
                 what = f"the topic id is {format_uuid(topic_id)}, {says} {format_uuid(right)}"
                 path = os.path.join(directory.partition_path(*key), PARTITION_METADATA_FILE)
                 yield Located(key, damage(path, None, what, _OTHER_TOPIC))
+
+
+def _check_shared_ids(directory: ReadOnlyDirectory) -> Iterator[Located]:
+    """Yield each topic that has the id of another, by which clients would read either's records."""
+    for name, owner in directory.sharing_ids.items():
+        key = next((key for key in directory.partitions if key.topic == name), None)
+        if key is not None:
+            path = os.path.join(directory.partition_path(*key), PARTITION_METADATA_FILE)
+            what = f"topic {name} has the id of topic {owner}, as a copy made by hand has"
+            yield Located(key, damage(path, None, what, _COPY))
 
 
 def _check_lines(directory: ReadOnlyDirectory, known: set[TopicPartition]) -> Iterator[Located]:

@@ -202,7 +202,13 @@ class Rescue:
         for absent in self._source.absent(topic.name):
             if len(absent.numbers) <= _MOST_ABSENT:
                 numbers.update(absent.numbers)
-        topic_id = topic.topic_id or random_id(self._machine.rng)
+        owner = self._source.sharing_ids.get(topic.name)
+        topic_id = topic.topic_id if owner is None else None
+        if owner is not None:
+            reason = f"the id of topic {topic.name}, which is that of {owner}: it gets a new one"
+            path = self._source.paths[0]
+            self._entries.append(LeftOut(path, None, 0, 0, None, None, reason, False))
+        topic_id = topic_id or random_id(self._machine.rng)
         segment_bytes = log_config.segment_size_bytes
         return _NewTopic(topic.name, topic_id, sorted(numbers), config, birth, segment_bytes)
 

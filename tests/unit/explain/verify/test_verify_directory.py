@@ -69,6 +69,15 @@ def test_a_partition_of_another_topic_is_damage(home: DataHome) -> None:
     ]
 
 
+def test_a_copy_under_another_name_is_damage(home: DataHome) -> None:
+    """Clients read by ids: they would get records of either topic."""
+    home.fs.make_directory(f"{home.path}/copy-0")
+    for name in home.files("t-0"):
+        home.write(f"copy-0/{name}", home.text(f"t-0/{name}"))
+
+    assert found(home) == [("copy-0", "damage", "copy-0/partition.metadata")]
+
+
 def test_without_a_catalogue_most_partitions_are_right(home: DataHome) -> None:
     """As in a directory that Kafka wrote."""
     home.fs.delete(f"{home.path}/{CATALOGUE}")
