@@ -175,7 +175,7 @@ class ChosenPartitions(NamedTuple):
 
         try:
             count = sum(len(list_journals(part.fs, part.path)) for part in self.directory.parts)
-        except OSError:  # the command has reported it
+        except (OSError, KafkaStorageError):  # the command has reported it
             return
         if count:
             are = "transaction is" if count == 1 else "transactions are"

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 from tidelog.codec.shown_rows import Named
+from tidelog.env.files import WRONG_KIND
 from tidelog.errors import InvalidArgument, KafkaStorageError
 
 if TYPE_CHECKING:
@@ -62,9 +63,14 @@ def unusual(path: str, byte: int | None, what: str, remedy: str = "none needed")
 def attempt(
     read: Callable[[], T], path: str, remedy: str, byte: int | None = None
 ) -> Generator[Finding, None, T | None]:
-    """Return what ``read`` finds in a file; if it cannot be read, yield that, and return None."""
+    """Return what ``read`` finds in a file; if it cannot be read, yield that, and return None.
+
+    ``remedy`` is for what the file holds: nothing is known of one that the disk does not give.
+    """
     try:
         return read()
     except (KafkaStorageError, InvalidArgument) as error:
-        yield damage(path, byte, str(error), remedy)
+        cause = error.__cause__
+        is_unread = isinstance(cause, OSError) and cause.errno not in WRONG_KIND
+        yield damage(path, byte, str(error), READABLE if is_unread else remedy)
         return None

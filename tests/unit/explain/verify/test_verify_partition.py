@@ -142,6 +142,15 @@ def test_the_snapshots_of_two_shutdowns_are_normal(home: LogHome) -> None:
     assert findings(home) == []
 
 
+def test_a_checkpoint_that_cannot_be_read_is_not_to_be_deleted(home: LogHome) -> None:
+    """Nothing is known of what it holds; with the one of log starts, deleted records return."""
+    name = "log-start-offset-checkpoint"
+    home.fs.write(f"/data/{name}", b"0\n1\nflights 0 1\n")
+    home.fs.fail("open", name, OSError(errno.EACCES, "Permission denied"), count=100)
+
+    assert {row.remedy for row in damage_in(home)} == {"make the file readable, then verify again"}
+
+
 def test_a_damaged_snapshot_that_opening_leaves_alone_can_be_deleted() -> None:
     """Opening reads the newest one only: none of the others is dropped by it."""
     home = LogHome(internal_segment_bytes=200)

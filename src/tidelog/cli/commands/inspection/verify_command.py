@@ -130,8 +130,9 @@ def _verify_all(
 def _size_bytes(fs: FileSystem, place: Place) -> int:
     """Return about how many bytes of records there are; 0 for a partition that was deleted."""
     from tidelog.datadir.partition_directories import log_bytes
+    from tidelog.errors import KafkaStorageError
 
-    with suppress(OSError):  # the check itself reports it
+    with suppress(OSError, KafkaStorageError):  # the check itself reports it
         return log_bytes(fs, place.path)
     return 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 from typing import TYPE_CHECKING, Any
@@ -10,9 +11,12 @@ import pytest
 from tests.unit.cli.commands.inspection.test_salvage_command import without_middle_segment
 
 import tidelog
+from tidelog.env.system_files import SYSTEM_FILES
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tidelog.env.system_files import SystemFiles
 
     Cli = Any
 
@@ -31,6 +35,28 @@ def test_a_sound_log_is_reported_as_sound(topic: Cli) -> None:
         f"t-0: sound ({checked})\n1 partition, 0 damaged; checked {checked}\n",
         "",
     )
+
+
+def test_a_directory_that_cannot_be_listed_keeps_no_other_from_its_check(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is damage, as on a disk with a bad sector, and not the end of the command."""
+    cli.on("create", "t", "-p", "2")
+
+    listed = type(SYSTEM_FILES).list
+
+    def with_bad_sector(self: SystemFiles, path: str) -> list[str]:
+        if path.endswith("t-0"):
+            raise OSError(errno.EIO, "Input/output error", path)
+        return listed(self, path)
+
+    monkeypatch.setattr(type(SYSTEM_FILES), "list", with_bad_sector)
+    outcome = cli.on("verify")
+
+    assert (outcome.code, outcome.err) == (1, "")
+    assert "t-0: Input/output error" in outcome.out
+    assert "t-1: sound" in outcome.out
+    assert "2 partitions, 1 damaged" in outcome.out
 
 
 def test_json_ends_with_how_much_was_checked(topic: Cli) -> None:
