@@ -158,7 +158,7 @@ def test_no_log_is_created_while_a_disk_is_offline_that_may_hold_it(loading: Loa
         assert values(manager, "t", 0) == VALUES
 
 
-@pytest.mark.parametrize("paths", [("/a", "/b"), ("/a",)])
+@pytest.mark.parametrize("paths", [("/a", "/b"), ("/b", "/a"), ("/a",)])
 def test_partitions_of_a_directory_that_is_not_in_use_degrade_the_service(
     paths: tuple[str, ...], caplog: pytest.LogCaptureFixture
 ) -> None:

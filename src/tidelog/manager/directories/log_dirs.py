@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.codec.uuid_text import format_uuid
 from tidelog.config.broker_config import ALL_DIRS
+from tidelog.datadir.metadata_files import META_PROPERTIES_FILE
 from tidelog.datadir.partition_directories import PartitionLinks
 from tidelog.errors import (
     DirectoryLocked,
@@ -88,8 +89,10 @@ class LogDirs:
         self._online: dict[str, LogDir] = {}
         self._failed: list[LogDir] = []
         try:
-            for path in paths:
+            # New ones last: they get the cluster of the others, wherever they are named.
+            for path in sorted(paths, key=self._is_new):
                 self._open(path)
+            self._online = {path: self._online[path] for path in paths if path in self._online}
             self.check_any()
             self._check_identities()
         except BaseException:
@@ -290,6 +293,12 @@ class LogDirs:
                 raise KafkaStorageError(f"opening {path}: {error}") from error
             self._failures[path] = OfflineReason(error, self._clock.now_ms())
             _log.error("log-dir-offline directory=%s reason=%s", path, error)
+
+    def _is_new(self, path: str) -> bool:
+        try:
+            return not self._fs.exists(os.path.join(path, META_PROPERTIES_FILE))
+        except OSError:
+            return False  # opening it takes it offline
 
     def _check_unseen(self, path: str) -> None:
         # Another spelling that a link makes is found by the lock.
