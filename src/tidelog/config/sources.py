@@ -131,8 +131,8 @@ def from_mapping(settings: Mapping[str, SettingValue] | Mapping[str, object]) ->
     """Return settings with their values as text, formatted as in a properties file.
 
     Text stays as it is; parsing the result reports what is not valid. A ``timedelta`` becomes a
-    number in the unit that the name of the setting ends with. Raises InvalidArgument for what is
-    not a mapping.
+    number in the unit that the name of the setting ends with; without one it is not valid. Raises
+    InvalidArgument for what is not a mapping.
     """
     if not isinstance(settings, Mapping):
         raise InvalidArgument(
@@ -176,8 +176,9 @@ def _changed(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
 
 
 def _as_text(name: str, value: object) -> str:
-    if isinstance(value, timedelta):
-        return f"{value / timedelta(milliseconds=unit_of(name) or 1):.15g}"
+    unit = unit_of(name)
+    if isinstance(value, timedelta) and unit is not None:
+        return f"{value / timedelta(milliseconds=unit):.15g}"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, (list, tuple)):

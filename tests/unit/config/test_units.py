@@ -70,3 +70,10 @@ def test_a_program_may_give_a_timedelta() -> None:
     }
     with pytest.raises(InvalidConfig, match=r"'1\.5' is not a whole number"):
         broker_config(from_keywords({"log_retention_hours": timedelta(minutes=90)}))
+
+
+@pytest.mark.parametrize("name", ["retention.bytes", "background.threads"])
+def test_a_timedelta_is_no_number_of_anything_but_time(name: str) -> None:
+    """A day would be 86,400,000 bytes."""
+    with pytest.raises(InvalidConfig, match=f"{name}: '1 day, 0:00:00' is not a whole number"):
+        broker_config(from_mapping({name: timedelta(days=1)}))
