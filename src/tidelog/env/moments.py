@@ -6,6 +6,7 @@ Kafka has numbers only.
 
 from __future__ import annotations
 
+import math
 import re
 from numbers import Real
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -61,7 +62,8 @@ def time_ms(given: Moment, now_ms: Callable[[], int] | None = None) -> int:
 
 def check_ms(name: str, given: object) -> None:
     """Raise InvalidArgument for what is not a number of milliseconds, given under a name."""
-    if isinstance(given, bool) or not isinstance(given, Real):
+    is_number = isinstance(given, Real) and not isinstance(given, bool)
+    if not is_number or math.isnan(given):  # type: ignore[arg-type]  # mypy forgets that it is Real
         raise InvalidArgument(f"{name} is a number of milliseconds, not {given!r}")
 
 

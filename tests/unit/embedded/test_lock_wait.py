@@ -157,3 +157,10 @@ def test_nobody_waits_for_a_negative_time(tmp_path: Path) -> None:
     for opening in (tidelog.open, tidelog.join):
         with pytest.raises(InvalidArgument, match="a wait of -1 ms is not possible"):
             opening(tmp_path, wait_ms=-1)
+
+
+def test_nobody_waits_until_a_time_that_never_comes(tmp_path: Path) -> None:
+    """No time is at or after NaN, so an open would wait for its lock for ever."""
+    for opening in (tidelog.open, tidelog.join):
+        with pytest.raises(InvalidArgument, match="wait_ms is a number of milliseconds, not nan"):
+            opening(tmp_path, wait_ms=float("nan"))  # type: ignore[arg-type]  # not an int
