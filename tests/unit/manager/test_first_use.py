@@ -17,6 +17,7 @@ from tidelog.errors import (
     InvalidTopic,
     InvalidTxnState,
     KafkaStorageError,
+    PolicyViolation,
     TopicAlreadyExists,
     UnknownTopicOrPartition,
 )
@@ -57,7 +58,8 @@ def test_a_created_topic_is_there_at_the_next_opening() -> None:
         ("a b", 1, {}, InvalidTopic),
         ("..", 1, {}, InvalidTopic),
         ("__cluster_metadata", 1, {}, InvalidTopic),
-        ("x" * 249, 10**6, {}, InvalidTopic),
+        ("x" * 250, 1, {}, InvalidTopic),
+        ("u", 10_001, {}, PolicyViolation),
         ("u", 0, {}, InvalidPartitions),
         ("u", 1, {"retention.ms": "soon"}, InvalidConfig),
         ("u", 1, {"retention.years": "1"}, InvalidConfig),

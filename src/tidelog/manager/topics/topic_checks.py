@@ -21,7 +21,7 @@ from tidelog.errors import (
     PolicyViolation,
     TopicAlreadyExists,
 )
-from tidelog.segment.filenames import MAX_NAME_LENGTH, check_topic_name, log_directory_name
+from tidelog.segment.filenames import check_topic_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -61,7 +61,7 @@ def check_topic(
 
     Raises:
         InvalidArgument: the name is not text, or the number is not a whole one.
-        InvalidTopic: not a name that Kafka allows, its own one, or too long for a directory.
+        InvalidTopic: not a name that Kafka allows, or its own one.
         InvalidPartitions: fewer than 1.
         PolicyViolation: more than Kafka makes at once.
         InvalidConfig: names every bad setting.
@@ -70,9 +70,6 @@ def check_topic(
     if name == METADATA_TOPIC:
         raise InvalidTopic(f"{name} is Kafka's own")
     check_count(partitions)
-    longest = log_directory_name(name, partitions - 1)
-    if len(longest) > MAX_NAME_LENGTH:
-        raise InvalidTopic(f"{longest} is too long for a directory's name")
     _check_internal(name, config)
     _check_settings(config, defaults.with_overrides(birth or {}))
 
