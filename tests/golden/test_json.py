@@ -135,7 +135,8 @@ def test_records_are_printed_as_their_schema_names_them(
     validated: Validated, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """By cat; and all of them are input that append takes by its own schema."""
-    for name, topic in (("codecs", "codec-zstd"), ("transactions", "txn-mix"), ("v2edge", None)):
+    topics = [("codecs", "codec-zstd"), ("transactions", "txn-mix"), ("v2edge", None)]
+    for name, topic in (*topics, ("oldformat", "old-v1-none")):
         words = ("cat", *([topic] if topic else []), "-d", data_dirs(name)[0] / "")
         if topic is None:
             first = min(data_dirs(name)[0].glob("*-0"))

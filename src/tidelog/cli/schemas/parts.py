@@ -53,7 +53,7 @@ RECORD: Final = line(
             "Its headers, each a list of name and value, and of how the value is written, if not"
             " as plain text.",
         ),
-        "leaderEpoch": integer("Leader epoch of its batch; -1: none.", least=-1),
+        "leaderEpoch": nullable(integer("Leader epoch of its batch; null: none.")),
     },
     MARKS,
 )
