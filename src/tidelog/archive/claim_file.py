@@ -115,15 +115,23 @@ def read_claim(fs: FileSystem, path: str) -> ClaimFile:
     return found if found.inode == inode else ClaimFile(archive=found.archive)
 
 
+def claim_or_copy(fs: FileSystem, path: str) -> ClaimFile:
+    """Return what the file says, or a copied one, to those who only look; else as ``read_claim``.
+
+    In a copied directory the archive has the same segments as they were.
+    """
+    try:
+        return read_versioned(fs, path, _VERSION, _parsed)
+    except FileNotFoundError:
+        return ClaimFile()
+
+
 def archives_named(fs: FileSystem, path: str) -> list[str]:
     """Return the URI of the archive that the log continues; else those of all that it was put into.
 
     Those of a copied file, too: anybody may read an archive. Raises as ``read_claim``.
     """
-    try:
-        found = read_versioned(fs, path, _VERSION, _parsed)
-    except FileNotFoundError:
-        return []
+    found = claim_or_copy(fs, path)
     return sorted(found.drawn) if found.archive is None else [found.archive.uri]
 
 

@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from tidelog.archive.claim_file import archives_named, claim_file, read_claim
+from tidelog.archive.claim_file import archives_named, claim_file, claim_or_copy
 from tidelog.codec.crc32c import crc32c_of
 from tidelog.errors import KafkaStorageError
 from tidelog.explain.verify.findings import CUT, Finding
@@ -45,7 +45,7 @@ def with_archived_copies(fs: FileSystem, directory: str, found: list[Finding]) -
         return found
     path = claim_file(data_dir, topic_id, key.partition)
     try:
-        digests, uris = read_claim(fs, path).digests, archives_named(fs, path)
+        digests, uris = claim_or_copy(fs, path).digests, archives_named(fs, path)
     except KafkaStorageError:  # the next writer of the claim says why
         return found
     archived = {log_file(directory, base): digest for base, digest in digests.items()}

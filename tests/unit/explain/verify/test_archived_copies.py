@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.machinery.directory_home import DataHome, append
 
-from tidelog.archive.claim_file import ClaimFile, Digest, KnownArchive, claim_file, write_claim
+from tidelog.archive.claim_file import (
+    ClaimFile,
+    Digest,
+    KnownArchive,
+    claim_file,
+    read_claim,
+    write_claim,
+)
 from tidelog.codec.crc32c import crc32c
 from tidelog.explain.verify.findings import CUT
 from tidelog.explain.verify.verify_partition import verify_partition
@@ -67,6 +74,21 @@ def test_a_damaged_segment_comes_back_from_its_archive(home: DataHome, uri: str)
 
     assert MOVED in remedy
     assert RESTORED.format(uri=uri) in remedy
+
+
+def test_a_damaged_segment_comes_back_in_a_copied_directory(home: DataHome) -> None:
+    """Repairs are made in a copy: what is beside it is a copied file, and no claim."""
+    path = claim(home)
+    data = home.fs.read(path)
+    home.fs.delete(path)
+    home.fs.write(f"{path}.other", b"takes the inode")
+    home.fs.write(path, data)
+    assert read_claim(home.fs, path) == ClaimFile()
+    damage(home)
+
+    (remedy,) = remedies(home)
+
+    assert RESTORED.format(uri="s3://lake") in remedy
 
 
 def test_a_segment_that_was_damaged_when_it_was_archived_does_not(home: DataHome) -> None:
