@@ -6,9 +6,11 @@ high; readers then see less than there is.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from tidelog.cli.terminal import print_message
+from tidelog.datadir.lock_file import has_writer
 from tidelog.explain.printable_text import counted
 
 if TYPE_CHECKING:
@@ -36,12 +38,18 @@ def report_unread(
     ``start`` and ``end`` are where it was to begin and end in ``log``.
     """
     from tidelog.readonly.missing.damaged_range import ignore_damage
+    from tidelog.readonly.read_only_log import open_read_only
 
-    with chosen.open(place, ignore_damage, below_start=True) as whole:
-        # A writer may have appended since: what was not there then is not left.
+    is_stale, fs = end == log.high_watermark, chosen.directory.fs
+    with open_read_only(place.path, fs=fs, on_damage=ignore_damage, below_start=True) as whole:
+        # A writer may have appended since the checkpoints were read, and since the log was opened:
+        # what readers see by now, or was not there then, is not left.
         first, last = whole.log_start_offset, min(whole.log_end_offset, log.log_end_offset)
+        seen = max(first, end, whole.high_watermark if is_stale else end)
         below = sum(map(len, whole.columns(first, max(first, min(start, last)))))
-        above = sum(map(len, whole.columns(max(first, end), last))) if end < last else 0
+        above = sum(map(len, whole.columns(seen, last))) if seen < last else 0
+    if is_stale and above and has_writer(os.path.dirname(place.path)):
+        above = 0  # it is about to show them: no crash has left this high watermark
     name = f"{log.topic}-{log.partition}"
     if below:
         print_message(
@@ -50,7 +58,6 @@ def report_unread(
             " deleted, or the checkpoint is wrong: add --below-start to print them",
         )
     if above:
-        is_stale = end == log.high_watermark
         where = "high watermark" if is_stale else "last stable offset"
         remedy = "add --up-to logEnd" if is_stale else "leave out --isolation read_committed"
         print_message(
