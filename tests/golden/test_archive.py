@@ -45,7 +45,8 @@ def archived(
     bases = sorted(log_offsets(SYSTEM_FILES.list(directory)))
     chain, state = Chain(store, topic_id, 0, store.rng), ChainState()
     first = Start(max(start, bases[0]), "delete-records")
-    chain.commit(state, (Claim("0" * 32, topic_of(partition), {}), first), 1)
+    config = {"cleanup.policy": "compact"} if "compact" in partition.name else {}
+    chain.commit(state, (Claim("0" * 32, topic_of(partition), config), first), 1)
     for base, end in pairwise(bases):
         made = SegmentObject(SYSTEM_FILES, directory, base, end)
         name = f"s/{base:020}-1-{base:032x}"
