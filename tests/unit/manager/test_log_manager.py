@@ -134,6 +134,16 @@ def test_two_spellings_of_one_directory_are_refused() -> None:
         ManagerHome("/a", "/b/../a").make()
 
 
+@pytest.mark.parametrize("paths", [("/a", "/a/sub"), ("/a/./b/c", "/a/b", "/d")])
+def test_a_directory_in_another_is_refused(paths: tuple[str, ...]) -> None:
+    """Kafka would not start on the outer one again; none is made."""
+    home = ManagerHome(*paths)
+    with pytest.raises(InvalidArgument, match=r"is in /a.*a data directory has no other in it"):
+        home.make()
+
+    assert home.files("/") == []
+
+
 @pytest.mark.parametrize("name", ["photos", "my copy-0", "dbus-1", "a-0.x-delete"])
 def test_a_directory_of_no_partition_is_left_alone(
     name: str, caplog: pytest.LogCaptureFixture

@@ -10,6 +10,7 @@ import logging
 import os
 import shlex
 from contextlib import contextmanager
+from itertools import combinations
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,7 +29,7 @@ from tidelog.log.directory_guard import PASSING, is_interrupt, lacks_resources
 from tidelog.manager.directories.log_dir import LogDir, is_inside
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from random import Random
     from uuid import UUID
 
@@ -62,7 +63,7 @@ class LogDirs:
     Raises:
         DirectoryLocked: another process writes to one of them. None stays locked then.
         InvalidArgument: two are the same directory, have the same id, or belong to different
-            clusters or nodes; or one is that of a partition.
+            clusters or nodes; or one is that of a partition, or lies in another.
         KafkaStorageError: none of them is usable; or file descriptors or memory ran out.
     """
 
@@ -88,6 +89,7 @@ class LogDirs:
         self._failures: dict[str, OfflineReason] = {}
         self._online: dict[str, LogDir] = {}
         self._failed: list[LogDir] = []
+        _check_apart(paths)
         try:
             # New ones last: they get the cluster of the others, wherever they are named.
             for path in sorted(paths, key=self._is_new):
@@ -279,7 +281,6 @@ class LogDirs:
 
     def _open(self, path: str) -> None:
         try:
-            self._check_unseen(path)
             if not self._fs.exists(path):
                 _log.info("Log directory %s not found, creating it.", path)
             like = next((one.meta for one in self._online.values()), None)
@@ -300,12 +301,6 @@ class LogDirs:
         except OSError:
             return False  # opening it takes it offline
 
-    def _check_unseen(self, path: str) -> None:
-        # Another spelling that a link makes is found by the lock.
-        seen = {os.path.normpath(known) for known in (*self._online, *self._failures)}
-        if os.path.normpath(path) in seen:
-            raise InvalidArgument(f"Duplicate log directory found: {path}")
-
     def _check_identities(self) -> None:
         """Raise InvalidArgument unless the directories belong together."""
         ids = [one.directory_id for one in self._online.values()]
@@ -323,3 +318,17 @@ class LogDirs:
                 f"directories of different clusters or nodes: {named}. If they were created apart,"
                 f" `tidelog join {shlex.join(owners)}` lets them belong together"
             )
+
+
+def _check_apart(paths: Iterable[str]) -> None:
+    """Raise InvalidArgument for two that are one, or one that lies in another; nothing is made.
+
+    Kafka does not start on a directory that has another in it. Another spelling that a link makes
+    is found by the lock.
+    """
+    for first, second in combinations(map(os.path.normpath, paths), 2):
+        if first == second:
+            raise InvalidArgument(f"Duplicate log directory found: {first}")
+        if is_inside(first, second) or is_inside(second, first):
+            inner, outer = sorted((first, second), key=len, reverse=True)
+            raise InvalidArgument(f"{inner} is in {outer}: a data directory has no other in it")
