@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from tidelog.codec.checkpoint_file import LEADER_EPOCH_FILE, read_leader_epochs, replace_file
 from tidelog.datadir.versioned_file import read_versioned, whole
 from tidelog.env.files import WRONG_KIND
+from tidelog.env.renamed_files import delete_if_there
 from tidelog.errors import InvalidArgument, KafkaStorageError
-from tidelog.log.leader_epoch import UNDEFINED_EPOCH, epoch_after_loss
+from tidelog.log.directory_guard import lacks_space
+from tidelog.log.leader_epoch import UNDEFINED_EPOCH, epoch_after_loss, has_controller
 from tidelog.records.batch import INT32_MAX
 
 if TYPE_CHECKING:
@@ -65,22 +67,80 @@ def write_least_epoch(fs: FileSystem, data_dir: str, least: LeastEpoch) -> None:
     replace_file(fs, os.path.join(data_dir, LEAST_EPOCH_FILE), data)
 
 
-def least_epoch_after_loss(fs: FileSystem, data_dir: str, rng: Random) -> LeastEpoch:
-    """Return an epoch above those of all logs: none of their lost records is in a newer one.
+class LeastEpochFile:
+    """The file of a data directory that this process has locked."""
 
-    For epochs are durable before a record in them can be read.
-    """
-    epoch = epoch_after_loss(greatest_epoch(fs, data_dir), rng, _MOST_SKIPPED)
-    return LeastEpoch(epoch, is_closed=False)
+    def __init__(self, fs: FileSystem, data_dir: str) -> None:
+        self._fs: Final = fs
+        self._data_dir: Final = data_dir
+        self._found: LeastEpoch | None = None
+        self._is_written = True
+        self.is_outlived = False
+        """Whether the logs were used since by a program that does not know the file."""
+
+    def read(self, *, was_left_locked: bool) -> None:
+        """Read the file; raises as ``read_least_epoch``.
+
+        ``was_left_locked``: a process that had the directory was killed. Where the file says that
+        the logs were closed, that was another program, such as Kafka.
+        """
+        self._found = read_least_epoch(self._fs, self._data_dir)
+        self.is_outlived = was_left_locked and self._is_closed
+
+    @property
+    def epoch(self) -> int:
+        """The leader epoch that appends have at least, 0 where there is none."""
+        return 0 if self._found is None else self._found.leader_epoch
+
+    @property
+    def _is_closed(self) -> bool:
+        return self._found is not None and self._found.is_closed
+
+    def begin(self, rng: Random, *, was_clean: bool) -> None:
+        """Write, durably, that logs are in use from now on, and in which leader epoch at least.
+
+        Raises OSError, but not on a full disk: ``keep`` writes it later.
+        """
+        if self._is_closed and not self.is_outlived:
+            epoch = self.epoch
+        elif not (was_clean or has_controller(self._fs, self._data_dir)):
+            known = UNDEFINED_EPOCH if self._found is None else self.epoch
+            # Epochs are durable before a record in them can be read, so that no lost record is in a
+            # newer one than the greatest.
+            latest = max(known, greatest_epoch(self._fs, self._data_dir))
+            epoch = epoch_after_loss(latest, rng, _MOST_SKIPPED)
+        else:
+            return
+        least = LeastEpoch(epoch, is_closed=False)
+        try:
+            write_least_epoch(self._fs, self._data_dir, least)
+            self._is_written = True
+        except OSError as error:
+            if not lacks_space(error):
+                raise
+            # On a full disk, too, topics are deleted. Where there is no file, as where it says that
+            # logs are in use, the next start finds another epoch.
+            if self._is_closed:
+                delete_if_there(self._fs, os.path.join(self._data_dir, LEAST_EPOCH_FILE))
+            self._is_written = False
+        self._found = least
+
+    def keep(self) -> None:
+        """Write what a full disk has refused: the directory is about to be marked as clean."""
+        if self._found is not None and not self._is_written:
+            write_least_epoch(self._fs, self._data_dir, self._found)
+
+    def close(self) -> None:
+        """Write that the logs that were used are closed, where the directory gets no such mark."""
+        write_least_epoch(self._fs, self._data_dir, LeastEpoch(self.epoch, is_closed=True))
 
 
 def greatest_epoch(fs: FileSystem, data_dir: str) -> int:
-    """Return the greatest leader epoch that a directory names, -1 if it names none.
+    """Return the greatest leader epoch of the logs in a directory, -1 if they have none.
 
-    Raises OSError if a log's cannot be read, and as ``read_least_epoch``.
+    Raises OSError if one's cannot be read.
     """
-    known = read_least_epoch(fs, data_dir)
-    found = [UNDEFINED_EPOCH if known is None else known.leader_epoch]
+    found = [UNDEFINED_EPOCH]
     for name in fs.list(data_dir):
         found += _epochs_in(fs, os.path.join(data_dir, name))
     return max(found)

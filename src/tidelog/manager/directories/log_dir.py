@@ -12,13 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.uuid_text import format_uuid
-from tidelog.datadir.least_epoch import (
-    LEAST_EPOCH_FILE,
-    LeastEpoch,
-    least_epoch_after_loss,
-    read_least_epoch,
-    write_least_epoch,
-)
+from tidelog.datadir.least_epoch import LeastEpochFile
 from tidelog.datadir.lock_file import LOCK_FILE
 from tidelog.datadir.metadata_files import (
     CLEAN_SHUTDOWN_FILE,
@@ -38,8 +32,6 @@ from tidelog.datadir.partition_directories import (
 )
 from tidelog.env.renamed_files import delete_if_there
 from tidelog.errors import CorruptFile, InvalidArgument, KafkaStorageError
-from tidelog.log.directory_guard import lacks_space
-from tidelog.log.leader_epoch import has_controller
 from tidelog.segment.filenames import log_directory_name
 
 FAILED_DISK_FILE: Final = "tidelog.disk-failed"
@@ -95,10 +87,9 @@ class LogDir:
         self.is_changing = False
         self._is_marked = True
         self._has_durable_names = False
-        self._has_written_least = True
-        self._has_outlived_least = False
         self._fs = fs
         self._rng = rng
+        self._least: Final = LeastEpochFile(fs, path)
         make_directories(fs, path)
         check_data_directory(fs, path)
         was_left_locked = fs.exists(self._file(LOCK_FILE))
@@ -110,10 +101,7 @@ class LogDir:
             self.broker_epoch = -1 if shutdown is None else shutdown.broker_epoch
             self._is_marked = shutdown is not None
             self.had_failed = fs.exists(self._file(FAILED_DISK_FILE))
-            self._least = read_least_epoch(fs, path)
-            # By Kafka, say, which does not know the file, and was killed: what was closed is not.
-            is_closed = self._least is not None and self._least.is_closed
-            self._has_outlived_least = is_closed and was_left_locked and not self.was_clean
+            self._least.read(was_left_locked=was_left_locked and not self.was_clean)
             self.meta = self._identify(rng, like)
             self.checkpoints = DirectoryCheckpoints(fs, path, is_tolerant=has_all_logs)
         except BaseException:
@@ -129,7 +117,7 @@ class LogDir:
         if self.is_changing and self._has_durable_names:
             return
         if not self.is_changing:
-            self._begin_least_epoch()
+            self._least.begin(self._rng, was_clean=self.was_clean)
         if self._is_marked:
             with suppress(FileNotFoundError):  # an interrupt came right after it was deleted
                 self._fs.delete(self._file(CLEAN_SHUTDOWN_FILE))
@@ -138,32 +126,10 @@ class LogDir:
         self._fs.sync_directory(self.path)
         self.is_changing = self._has_durable_names = True
 
-    def _begin_least_epoch(self) -> None:
-        """Write, durably, that logs are in use from now on, and in which leader epoch at least."""
-        is_closed = self._least is not None and self._least.is_closed
-        if is_closed and not self._has_outlived_least:
-            least = LeastEpoch(self.least_epoch, is_closed=False)
-        elif not (self.was_clean or has_controller(self._fs, self.path)):
-            least = least_epoch_after_loss(self._fs, self.path, self._rng)
-        else:
-            return
-        try:
-            write_least_epoch(self._fs, self.path, least)
-            self._has_written_least = True
-        except OSError as error:
-            if not lacks_space(error):
-                raise
-            # On a full disk, too, topics are deleted. Where there is no file, as where it says that
-            # logs are in use, the next start finds another epoch.
-            if is_closed:
-                delete_if_there(self._fs, self._file(LEAST_EPOCH_FILE))
-            self._has_written_least = False
-        self._least = least
-
     @property
     def least_epoch(self) -> int:
         """The leader epoch that appends to its logs have at least, once it is being changed."""
-        return 0 if self._least is None else self._least.leader_epoch
+        return self._least.epoch
 
     def doubt_names(self) -> None:
         """Let the next ``begin_change`` sync the directory: new entries may not be durable."""
@@ -200,13 +166,11 @@ class LogDir:
             self.checkpoints.close()
             is_clean = clean and not self.doubted and (self.was_clean or self.has_loaded_all)
             if is_clean and not self._is_marked:
-                if not self._has_written_least and self._least is not None:
-                    write_least_epoch(self._fs, self.path, self._least)
+                self._least.keep()
                 mark = CleanShutdown(broker_epoch=self.broker_epoch)
                 write_clean_shutdown(self._fs, self._file(CLEAN_SHUTDOWN_FILE), mark)
             elif clean and self.is_changing and not self._is_marked:
-                least = LeastEpoch(self.least_epoch, is_closed=True)
-                write_least_epoch(self._fs, self.path, least)
+                self._least.close()
         finally:
             self._unlock(lock)
 
@@ -214,7 +178,7 @@ class LogDir:
         try:
             # While it is held, as Java does; so nobody locks a file without a name. That of another
             # program stays until another least epoch is written.
-            if self.is_changing or not self._has_outlived_least:
+            if self.is_changing or not self._least.is_outlived:
                 with suppress(FileNotFoundError):
                     self._fs.delete(self._file(LOCK_FILE))
         finally:
