@@ -38,7 +38,7 @@ class OffsetCheckpointing:
         """Why a file could not be written when that was tried last; it is tried for each reader."""
 
     def write(self, log_dir: LogDir, write: Write = DirectoryCheckpoints.write) -> None:
-        """Checkpoint the offsets of a directory: all, or those of the one file that ``write`` does.
+        """Checkpoint a directory's offsets in all files, or in the one that ``write`` writes.
 
         Raises KafkaStorageError; unless the disk was full the directory is offline then.
         """

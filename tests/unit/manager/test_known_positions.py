@@ -130,20 +130,26 @@ def test_a_look_finds_what_the_log_has_by_then(seed: int, enumerated: Enumerated
     enumerated("looks", looks, at_least=20)
 
 
-def test_nothing_is_read_twice_while_a_transaction_is_open(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Each OffsetFetch would read all that was committed since it began."""
-    read_from = []
+def offsets_read_from(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list to which each read of a log from now on adds the offset that it begins at."""
+    read_from: list[int] = []
     plain = ReadableLog.read
 
     def read(log: ReadableLog, start_offset: int, *given: Any, **how: Any) -> Any:
         read_from.append(start_offset)
         return plain(log, start_offset, *given, **how)
 
+    monkeypatch.setattr(ReadableLog, "read", read)
+    return read_from
+
+
+def test_nothing_is_read_twice_while_a_transaction_is_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each OffsetFetch would read all that was committed since it began."""
     with PositionsHome() as home:
         home.commit(KEYS[0], 1, producer_id=7)
-        monkeypatch.setattr(ReadableLog, "read", read)
+        read_from = offsets_read_from(monkeypatch)
         for offset in range(10):
             home.commit(KEYS[1], offset)
             assert home.look() == ({KEYS[1]: offset}, frozenset({KEYS[0]}))
@@ -160,13 +166,6 @@ def test_nothing_is_read_twice_while_a_transaction_is_open(
 
 def test_nothing_is_read_twice_after_an_abort(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that has died is aborted minutes later: others have committed much meanwhile."""
-    read_from = []
-    plain = ReadableLog.read
-
-    def read(log: ReadableLog, start_offset: int, *given: Any, **how: Any) -> Any:
-        read_from.append(start_offset)
-        return plain(log, start_offset, *given, **how)
-
     with PositionsHome() as home:
         home.commit(KEYS[0], 1, producer_id=7)
         for offset in range(10):
@@ -174,7 +173,7 @@ def test_nothing_is_read_twice_after_an_abort(monkeypatch: pytest.MonkeyPatch) -
         home.look()
         end = home.partition.log.log_end_offset
         home.end(7, is_commit=False)
-        monkeypatch.setattr(ReadableLog, "read", read)
+        read_from = offsets_read_from(monkeypatch)
         assert home.look() == ({KEYS[1]: 9}, frozenset())
         assert min(read_from) == end
 

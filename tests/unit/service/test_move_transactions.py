@@ -105,7 +105,7 @@ def test_an_id_that_both_directories_know_has_the_topics_of_both() -> None:
 
 
 def test_transactions_of_other_topics_stay_where_they_are() -> None:
-    """And so do those of a deleted topic of the same name."""
+    """Those of a deleted topic of the same name stay, too."""
     home, manager = home_with_topics("t", "u")
     with manager:
         write(manager, "/a", "u", "other")

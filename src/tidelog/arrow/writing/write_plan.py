@@ -115,7 +115,7 @@ def make_plan(options: WriteOptions, columns: Mapping[str, int], txn: str) -> Wr
         PolicyViolation: a new topic would have more partitions than are made at once.
         DirectoryLocked: Kafka holds the directory, and ``commit_timeout_ms`` is not set.
         StoreError: the store of ``staging_uri`` does not take the marker.
-        KafkaStorageError: the disk failed or is full, or the path is not that of a directory.
+        KafkaStorageError: the disk failed or is full, or the path is not a directory.
     """
     with StorageErrors(options.path):
         return _make_plan(options, columns, txn)

@@ -124,7 +124,7 @@ class CommittedOffsets:
             task.add_done_callback(lambda _: self._reading.pop(number))
 
     async def _read(self, number: int) -> None:
-        # An error is that of the next look, too; StartAborted: the broker is closed.
+        # The next look raises the same error; StartAborted: the broker was closed.
         with suppress(KafkaError, StartAborted):
             through = self._coordinator.shards.while_open
             await in_thread(partial(self._groups.read, number, through))

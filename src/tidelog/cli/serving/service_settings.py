@@ -83,7 +83,7 @@ def serve_config(given: ChainMap[str, str]) -> ServeConfig:
 def _of_storage(args: Namespace, given: ChainMap[str, str]) -> dict[str, str]:
     """Return the settings without those of listeners, which only a service that listens takes.
 
-    A setting that one source names in hours counts before that of a later one in milliseconds.
+    A retention in hours from one source overrides one in milliseconds from a later source.
     """
     left_out, found = _of_listeners(args), dict[str, str]()
     for source in reversed(given.maps):

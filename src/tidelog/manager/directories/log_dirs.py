@@ -63,7 +63,7 @@ class LogDirs:
     Raises:
         DirectoryLocked: another process writes to one of them. None stays locked then.
         InvalidArgument: two are the same directory, have the same id, or belong to different
-            clusters or nodes; or one is that of a partition, or lies in another.
+            clusters or nodes; or one is a partition's directory, or lies in another.
         KafkaStorageError: none of them is usable; or file descriptors or memory ran out.
     """
 

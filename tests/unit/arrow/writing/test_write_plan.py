@@ -64,7 +64,7 @@ def test_a_write_to_a_directory_of_a_broker_fails_before_its_tasks_work(
 
 
 def test_a_path_that_leads_to_a_file_is_an_error_that_names_it(tmp_path: Path) -> None:
-    """One of ours, as those of a disk that fails."""
+    """KafkaStorageError, as for a disk that fails."""
     (tmp_path / "file").touch()
 
     for path in (tmp_path / "file", tmp_path / "file" / "data"):

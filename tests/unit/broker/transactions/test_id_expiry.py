@@ -26,8 +26,7 @@ def test_others_have_their_turn_while_many_ids_are_forgotten() -> None:
         async with BrokerHome(CrashFileSystem(), clock, timers=clock.scheduler()) as home:
             for number in range(IDS):
                 await begun(home, f"id-{number}")
-            clock.set_time_of_day(clock.now_ms() + 8 * DAY_MS)
-            clock.advance(3_600_000)
+            expire_all(clock)
             left: list[int] = []
             while known := await transactions(home):
                 left.append(len(known))
@@ -44,8 +43,7 @@ def test_a_coordinator_that_is_closed_forgets_nothing() -> None:
         async with BrokerHome(CrashFileSystem(), clock, timers=clock.scheduler()) as home:
             for number in range(IDS):
                 await begun(home, f"id-{number}")
-            clock.set_time_of_day(clock.now_ms() + 8 * DAY_MS)
-            clock.advance(3_600_000)
+            expire_all(clock)
             await asyncio.sleep(0)
             await home.broker.close()
             log = home.logs.partition(TRANSACTIONS_TOPIC, 0).log
@@ -70,13 +68,18 @@ def test_a_partition_that_is_offline_keeps_only_its_own_ids() -> None:
             home.is_left = True
             offline = home.logs.partition(TRANSACTIONS_TOPIC, 1).log.data_dir  # of "a" and "c"
             home.logs.manager.take_dir_offline(offline, OSError(errno.EIO, "the disk failed"))
-            clock.set_time_of_day(clock.now_ms() + 8 * DAY_MS)
-            clock.advance(3_600_000)
+            expire_all(clock)
             for _ in range(10):
                 left = await transactions(home)
             assert sorted(one["transactionalId"] for one in left) == ["a", "c"]
 
     run(scenario())
+
+
+def expire_all(clock: ManualClock) -> None:
+    """Let more time pass than ids are kept, until the next look for expired ones begins."""
+    clock.set_time_of_day(clock.now_ms() + 8 * DAY_MS)
+    clock.advance(3_600_000)
 
 
 async def transactions(home: BrokerHome) -> list[Any]:

@@ -33,7 +33,7 @@ def test_what_is_appended_meanwhile_was_not_left(topic: Cli) -> None:
 def test_what_a_writer_is_about_to_show_was_not_left(
     topic: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its high watermark follows an append; only that of a crash stays too low."""
+    """A writer raises the high watermark after an append; after a crash it stays too low."""
     topic.append("a", "b")
     (topic.data / "replication-offset-checkpoint").write_text("0\n1\nt 0 1\n")
     chosen = choose_partitions(SYSTEM_FILES, [str(topic.data)], ["t"])

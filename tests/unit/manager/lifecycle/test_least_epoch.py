@@ -245,7 +245,7 @@ def test_another_program_that_was_killed_begins_another_epoch(looks: int) -> Non
 
 
 def test_a_directory_that_may_not_be_read_holds_no_log() -> None:
-    """Such as that of the file system, where the data directory is the root of one."""
+    """Such as ``lost+found``, where the data directory is the root of a file system."""
     home = unclean()
     home.fs.make_directory("/data/lost+found")
     error = PermissionError(errno.EACCES, "Permission denied")
