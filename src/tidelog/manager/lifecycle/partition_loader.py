@@ -57,8 +57,8 @@ def take_in(
                 with log.watch("lowering its recovery point"):
                     log_dir.checkpoints.lower_recovery_point(key, log.recovery_point)
             shared.cleaning.lower_line_above(log, key)
-            # Before it is served: after that the checkpoint of what readers saw is written again.
             log.begin_epoch_with_append(log_dir.least_epoch)
+            # Before it is served: after that the checkpoint of what readers saw is written again.
             seen = log_dir.checkpoints.high_watermark(key)
             is_cut = warn_of_lost_end(log.directory, end=log.log_end_offset, seen=seen)
             if is_cut or log.has_lost(seen):
