@@ -18,7 +18,7 @@ from tidelog.env.files import WRONG_KIND
 from tidelog.env.renamed_files import delete_if_there
 from tidelog.errors import InvalidArgument, KafkaStorageError
 from tidelog.log.directory_guard import lacks_space
-from tidelog.log.leader_epoch import UNDEFINED_EPOCH, epoch_after_loss, has_controller
+from tidelog.log.leader_epoch import UNDEFINED_EPOCH, has_controller, later_epoch
 from tidelog.records.batch import INT32_MAX
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class LeastEpochFile:
             # Epochs are durable before a record in them can be read, so that no lost record is in a
             # newer one than the greatest.
             latest = max(known, greatest_epoch(self._fs, self._data_dir))
-            epoch = epoch_after_loss(latest, rng, _MOST_SKIPPED)
+            epoch = later_epoch(latest, rng, _MOST_SKIPPED)
         else:
             return
         least = LeastEpoch(epoch, is_closed=False)

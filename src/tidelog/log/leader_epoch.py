@@ -50,13 +50,22 @@ class OffsetAndEpoch(NamedTuple):
     leader_epoch: int
 
 
-def epoch_after_loss(latest: int | None, rng: Random, most_skipped: int = _MOST_SKIPPED) -> int:
+def epoch_after_loss(fs: FileSystem, data_dir: str, latest: int | None, rng: Random) -> int:
     """Return the epoch of what is written to a log whose end is lost; ``latest``: the one it has.
 
     A position in what is lost has an epoch of its time, so it can be distinguished from one in the
-    records that get those offsets again. That also holds where the lost log was in later epochs, or
-    its end is lost a second time: some are left out, and how many is drawn, up to ``most_skipped``.
-    There is no epoch above the last that fits in a file.
+    records that get those offsets again. There is no epoch above the last that fits in a file.
+    """
+    if has_controller(fs, data_dir):
+        return min((latest or 0) + 1, INT32_MAX)
+    return later_epoch(latest, rng)
+
+
+def later_epoch(latest: int | None, rng: Random, most_skipped: int = _MOST_SKIPPED) -> int:
+    """Return an epoch that nothing was written in, where later ones than ``latest`` may be lost.
+
+    Some are left out, and how many is drawn, up to ``most_skipped``, since the same may be lost a
+    second time.
     """
     known = UNDEFINED_EPOCH if latest is None else latest
     return min(known + rng.randint(_FEWEST_SKIPPED, most_skipped), INT32_MAX)

@@ -22,7 +22,7 @@ from tidelog.log.append import AppendRequest, append
 from tidelog.log.append_info import NO_GUARD, AppendInfo
 from tidelog.log.context import LogContext, log_name_of
 from tidelog.log.directory_guard import DirectoryGuard
-from tidelog.log.leader_epoch import LeaderEpochCache, epoch_after_loss, has_controller
+from tidelog.log.leader_epoch import LeaderEpochCache, epoch_after_loss
 from tidelog.log.loading.cut_keeper import KeepCuts
 from tidelog.log.loading.load_watch import SILENT
 from tidelog.log.loading.loader import LogCheckpoints, LogLoader
@@ -35,7 +35,6 @@ from tidelog.log.retention.retention_rules import deletion_target
 from tidelog.log.segment_swap import SegmentSwap
 from tidelog.log.state import LogState
 from tidelog.log.topic_id import TopicIdFile
-from tidelog.records.batch import INT32_MAX
 from tidelog.records.builder import build_batch
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.records.validation.own_records import OwnRecords
@@ -352,10 +351,8 @@ class Log(ReadableLog):
         state = self._state
         with state.notices, state.lock, state.changing("assigning a leader epoch"):
             latest = state.epochs.latest_epoch
-            if has_controller(state.context.fs, state.context.parent):
-                epoch = min((latest or 0) + 1, INT32_MAX)
-            else:
-                epoch = epoch_after_loss(latest, state.context.rng)
+            context = state.context
+            epoch = epoch_after_loss(context.fs, context.parent, latest, context.rng)
             state.epochs.assign(epoch, state.offsets.log_end_offset)
 
     def begin_epoch_with_append(self, least: int) -> None:

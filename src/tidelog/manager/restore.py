@@ -173,7 +173,7 @@ class Restoration:
         fs = self.fs
         make_directories(fs, directory)
         entries = {log_file(directory, entry.base_offset): entry for entry in one.state.entries}
-        files = files_of(one) | self._epochs(one)
+        files = files_of(one) | self._epochs(one, os.path.dirname(directory))
         # Of an earlier call, for segments that the archive has removed, or truncated, since.
         for name in set(fs.list(directory)) - files.keys():
             fs.delete(os.path.join(directory, name))
@@ -192,11 +192,11 @@ class Restoration:
         offsets = one.state.start, one.state.end
         return RestoredPartition(one.state.topic, one.number, *offsets, len(sizes), sum(sizes))
 
-    def _epochs(self, one: ArchivedPartition) -> dict[str, bytes]:
+    def _epochs(self, one: ArchivedPartition, data_dir: str) -> dict[str, bytes]:
         """Return the file of the leader epochs, with the one that begins."""
         known = epochs_of(one.state.entries)
         latest = known[-1][0] if known else None
-        begun = epoch_after_loss(latest, self.rng), one.state.end
+        begun = epoch_after_loss(self.fs, data_dir, latest, self.rng), one.state.end
         return {LEADER_EPOCH_FILE: pack_leader_epochs([*known, begun])}
 
     def _log(self, path: str, place: Place, entry: Entry) -> None:

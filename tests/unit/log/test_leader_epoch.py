@@ -11,7 +11,7 @@ from tests.machinery.log_home import LogHome
 
 from tidelog.errors import InvalidArgument, KafkaStorageError
 from tidelog.log.directory_guard import DirectoryGuard
-from tidelog.log.leader_epoch import EpochEntry, LeaderEpochCache, epoch_after_loss
+from tidelog.log.leader_epoch import EpochEntry, LeaderEpochCache, later_epoch
 from tidelog.testing import CrashFileSystem, ManualClock, ManualScheduler, build_batch
 
 if TYPE_CHECKING:
@@ -510,11 +510,11 @@ def test_a_truncation_that_missed_the_file_is_written_later(how: str) -> None:
 def test_an_epoch_after_a_loss_is_one_that_no_other_log_has() -> None:
     """Above what a lost log may have come to meanwhile, and another one each time."""
     rng = Random(1)
-    drawn = [epoch_after_loss(latest, rng) for latest in [None, 7] * 500]
+    drawn = [later_epoch(latest, rng) for latest in [None, 7] * 500]
 
     assert min(drawn) >= 4096
     assert len(set(drawn)) > 990
-    assert epoch_after_loss(2**31 - 1, rng) == 2**31 - 1
+    assert later_epoch(2**31 - 1, rng) == 2**31 - 1
 
 
 def test_the_epochs_that_are_left_out_are_some_thousands_up_to_a_million() -> None:
@@ -528,6 +528,6 @@ def test_the_epochs_that_are_left_out_are_some_thousands_up_to_a_million() -> No
             return a
 
     drawn: list[tuple[int, int]] = []
-    assert epoch_after_loss(None, Extremes()) == 4095
-    assert epoch_after_loss(7, Extremes()) == 7 + 4096
+    assert later_epoch(None, Extremes()) == 4095
+    assert later_epoch(7, Extremes()) == 7 + 4096
     assert set(drawn) == {(4096, 1_048_576)}

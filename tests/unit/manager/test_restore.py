@@ -16,6 +16,7 @@ from tidelog.archive import open_archives
 from tidelog.archive.deltas import Delta, Truncate
 from tidelog.archive.open_archives import archive_at
 from tidelog.cli.main import main
+from tidelog.codec.checkpoint_file import read_leader_epochs
 from tidelog.datadir.offset_checkpoints import read_offsets
 from tidelog.embedded.logs import Logs
 from tidelog.env.system_files import SYSTEM_FILES
@@ -379,6 +380,20 @@ def test_a_lost_partition_comes_back_to_its_directory(
         assert archive_at(URI).all()["t-0"].state.version > version + 1
         assert [offset for offset, _ in values(manager)] == list(range(len(found) + 20))
     assert home.fs.list("/data/t-1")
+
+
+def test_beside_kafkas_controller_a_restored_log_begins_the_next_epoch(
+    store: ObjectModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a later one than the controller's, clients would wait for a leader without an end."""
+    home = lost_home(store, monkeypatch)
+    lose(home, "t-0")
+    home.fs.make_directory("/data/__cluster_metadata-0")
+
+    (done,) = put_back(home, ["t"], 0)
+
+    epochs = read_leader_epochs(home.fs, "/data/t-0/leader-epoch-checkpoint")
+    assert epochs == [(0, 0), (1, done.log_end_offset)]
 
 
 def test_readers_see_a_restored_log_before_it_is_opened_for_writing(

@@ -25,7 +25,7 @@ from tidelog.datadir.partition_directories import (
     random_id,
 )
 from tidelog.errors import InvalidConfig, InvariantError, KafkaStorageError
-from tidelog.log.leader_epoch import epoch_after_loss
+from tidelog.log.leader_epoch import later_epoch
 from tidelog.log.loading.load_watch import LoadWatcher
 from tidelog.manager.directories.log_dir import (
     check_outside,
@@ -137,7 +137,7 @@ class Rescue:
             self._describe(beside, directory_id, topics, done)
             self._open_once(beside, done)
             # What could not be read may have been in epochs of which nothing is left.
-            least = epoch_after_loss(greatest_epoch(self._fs, beside), self._machine.rng)
+            least = later_epoch(greatest_epoch(self._fs, beside), self._machine.rng)
             write_least_epoch(self._fs, beside, LeastEpoch(least, is_closed=False))
             if self._disk.shortage is not None:
                 raise self._disk.shortage  # what was left out for it may be whole
