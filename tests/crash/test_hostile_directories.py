@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.machinery.scale import scaled
+from tests.machinery.scale import examples, scaled
 
 if TYPE_CHECKING:
     from tests.conftest import Enumerated
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = "tests.crash.hostile_directories"
-FEW = scaled(12)
+FEW = examples(12)
 SLOW_RUNS = 20
 CASES_PER_RUN = scaled(100)
 

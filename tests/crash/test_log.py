@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.machinery.log_home import LogHome, all_values
-from tests.machinery.scale import scaled
+from tests.machinery.scale import examples
 from tests.machinery.strategies import seeds
 
 from tidelog.testing import PowerCut, build_batch
@@ -48,7 +48,7 @@ def check_opens(home: LogHome, recovery_point: int, appended: list[bytes]) -> Lo
     return log
 
 
-@settings(max_examples=scaled(100), deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(flushed=VALUES, unflushed=VALUES, seed=seeds())
 def test_power_cut_loses_only_an_unflushed_suffix(
     flushed: list[bytes], unflushed: list[bytes], seed: int
@@ -75,7 +75,7 @@ def test_power_cut_loses_only_an_unflushed_suffix(
     assert log.log_end_offset == len(survivors)
 
 
-@settings(max_examples=scaled(50), deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(values=VALUES, seed=seeds())
 def test_a_killed_process_loses_nothing(values: list[bytes], seed: int) -> None:
     """What was appended is in the page cache: only the machine can lose it.
@@ -139,7 +139,7 @@ def test_a_power_cut_after_any_operation_is_recovered_from(
         assert all_values(home.open())[-1][1] == b"after"
 
 
-@settings(max_examples=scaled(40), deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(cut=st.integers(0, 12), seed=seeds())
 def test_a_truncation_survives_a_power_cut_as_before_or_after(cut: int, seed: int) -> None:
     """A crash during or after a truncation leaves a prefix of the log, never a mixture."""

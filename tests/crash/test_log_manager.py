@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.machinery.manager_home import ManagerHome, fill, values
-from tests.machinery.scale import scaled
+from tests.machinery.scale import examples
 
 from tidelog.errors import KafkaStorageError
 from tidelog.testing import PowerCut
@@ -19,7 +19,7 @@ def expected(count: int) -> list[bytes]:
     return [b"value %d" % number for number in range(count)]
 
 
-@settings(max_examples=scaled(60), deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(seed=st.integers(0, 10_000), operations=st.integers(0, 160))
 def test_a_power_cut_loses_only_unflushed_suffixes(seed: int, operations: int) -> None:
     """Each log has what was flushed, then a part of what was not, without holes at its front.

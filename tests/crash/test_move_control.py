@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from tests.machinery.manager_home import ManagerHome, fill, values
+from tests.machinery.scale import stride
 
 from tidelog.errors import InvalidArgument, KafkaStorageError
 from tidelog.manager.log_manager import LogManager
@@ -88,7 +89,7 @@ def test_a_power_cut_leaves_the_move_whole_or_cancelled(
     total = count_operations(is_service=is_service, reads=False)
     continued = cuts = 0
     for seed in range(4):
-        for operations in range(total + 1):
+        for operations in range(0, total + 1, stride()):
             home, manager = moving(seed, is_service=is_service)
             home.fs.crash_after(operations)
             has_returned = False
@@ -98,7 +99,7 @@ def test_a_power_cut_leaves_the_move_whole_or_cancelled(
             home.power_cut()
             continued += check_after_a_cut(home, has_returned=has_returned)
             cuts += 1
-    enumerated("cuts after which the move continued", continued, at_least=2)
+    enumerated("cuts after which the move continued", continued, at_least=1)
     enumerated("cuts after which it was cancelled", cuts - continued, at_least=2)
 
 
@@ -110,7 +111,7 @@ def test_a_cancellation_that_fails_can_be_repeated(
     """After a restart where the disk has failed; the source never changes."""
     total = count_operations(is_service=is_service, reads=True)
     failed = 0
-    for operation in range(total):
+    for operation in range(0, total, stride()):
         home, manager = moving(0, is_service=is_service)
         home.fs.fail_at(operation, OSError(number, "fault"))
         try:

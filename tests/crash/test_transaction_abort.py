@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.machinery.manager_home import ManagerHome
+from tests.machinery.scale import stride
 
 from tidelog.errors import CannotUndo, InvalidArgument, KafkaStorageError
 from tidelog.records.builder import build_batch
@@ -86,7 +87,7 @@ def test_a_power_cut_leaves_the_marker_whole_or_none(enumerated: Enumerated, com
     total = count_operations(command, reads=False)
     ends = []
     for seed in range(4):
-        for operations in range(total + 1):
+        for operations in range(0, total + 1, stride()):
             home, manager = prepared(command, seed)
             home.fs.crash_after(operations)
             has_returned = False
@@ -115,7 +116,7 @@ def test_a_command_that_fails_can_be_repeated(
 ) -> None:
     """The log holds the marker or not, and a repetition brings what was wanted."""
     failed = 0
-    for operation in range(count_operations(command, reads=True)):
+    for operation in range(0, count_operations(command, reads=True), stride()):
         home, manager = prepared(command)
         home.fs.fail_at(operation, OSError(number, "fault"))
         try:

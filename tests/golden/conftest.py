@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.machinery.samples import sampled
 
 from tidelog.codec.checkpoint_file import read_checkpoint, write_checkpoint
 from tidelog.config.log_config import LogConfig
@@ -237,6 +238,9 @@ def named_partition() -> Callable[[str, str], Partition]:
 
 
 partition = each_partition(lambda _: True)
+of_some_partitions = pytest.mark.parametrize("partition", sampled(find_partitions(), 35), ids=str)
+"""Marks what takes some hundredths of a second: all but a sample of the partitions are slow."""
+
 first_of_a_case = {found.case: found for found in reversed(find_partitions())}
 """The partition that stands for each case, where what is proven is not about the log."""
 

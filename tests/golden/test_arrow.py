@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
-from tests.golden.conftest import in_base64, is_timely, link_all, topic_of
+from tests.golden.conftest import in_base64, is_timely, link_all, of_some_partitions, topic_of
 
 from tidelog.arrow import dataset, read, read_table
 from tidelog.arrow.schema import COLUMNS
@@ -69,6 +69,7 @@ def expected(records: Rows, partition: Partition, names: list[str]) -> Rows:
     return [{name: (record | place)[name] for name in names} for record in records]
 
 
+@of_some_partitions
 def test_a_stream_gives_the_records_that_kafka_gives(
     partition: Partition, data_dir: Callable[[Partition], str]
 ) -> None:
@@ -93,6 +94,7 @@ def test_a_stream_gives_the_committed_records_that_kafka_gives(
     assert expected(committed.committed, committed, names) == listed(table)
 
 
+@of_some_partitions
 def test_any_columns_and_ranges_are_those_of_the_whole_table(
     partition: Partition, data_dir: Callable[[Partition], str]
 ) -> None:
@@ -136,6 +138,7 @@ def test_times_leave_out_the_records_that_a_filter_leaves_out(
     assert timely == table["offset"].to_pylist()
 
 
+@of_some_partitions
 def test_the_last_records_of_a_key_are_the_last_that_kafka_gives(
     partition: Partition, data_dir: Callable[[Partition], str]
 ) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.golden.conftest import as_printed
+from tests.golden.conftest import as_printed, of_some_partitions
 
 import tidelog
 from tidelog.cli.main import main
@@ -38,6 +38,7 @@ def test_cat_prints_the_records_that_kafka_gives(
 KEPT = ("partition", "timestamp", "key", "value", "headers")
 
 
+@of_some_partitions
 def test_what_cat_prints_append_takes(
     partition: Partition, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

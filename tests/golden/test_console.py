@@ -64,7 +64,7 @@ def text_of(page: ReadPage) -> str:
     return "".join(page.texts)
 
 
-@pytest.mark.parametrize("directory", sampled(directories(), 30), ids=name_of)
+@pytest.mark.parametrize("directory", sampled(directories(), 12), ids=name_of)
 def test_pages_show_the_numbers_of_the_commands(
     directory: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

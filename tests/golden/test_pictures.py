@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.golden.conftest import of_some_partitions
 from tests.machinery.picture_rules import (
     SVG,
     check_picture,
@@ -111,6 +112,7 @@ def test_each_batch_is_drawn_where_kafka_finds_it(partition: Partition) -> None:
     ]
 
 
+@of_some_partitions
 def test_every_form_of_a_picture_keeps_the_rules(partition: Partition) -> None:
     """Text keeps to any width, the drawing is well-formed and to scale."""
     picture = picture_of(partition)

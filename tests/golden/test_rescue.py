@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from tests.machinery.samples import sampled
 
 from tidelog.cli.main import main
 
@@ -68,7 +69,7 @@ def copied(source: Path, target: Path) -> Copy:
     return Copy(target, code, parts, last["counts"], records_of(target))
 
 
-@pytest.fixture(scope="module", params=CASES, ids=lambda path: path.parent.name)
+@pytest.fixture(scope="module", params=sampled(CASES, 16), ids=lambda path: path.parent.name)
 def case(request: pytest.FixtureRequest) -> Path:
     """Each directory as a crash or damage left it."""
     found: Path = request.param

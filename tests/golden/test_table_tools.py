@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
-from tests.golden.conftest import is_timely, link_all, topic_of
+from tests.golden.conftest import is_timely, link_all, of_some_partitions, topic_of
 from tests.golden.test_arrow import columns_of, expected, listed
 
 import tidelog
@@ -70,6 +70,7 @@ QUERIES = {"duckdb": by_duckdb, "polars": by_polars, "pandas": by_pandas}
 """Those of libraries that are installed; ``make test-all`` has all of them."""
 
 
+@of_some_partitions
 @pytest.mark.parametrize("query", [QUERIES[name] for name in QUERIES if find_spec(name)])
 def test_a_query_gives_the_records_that_kafka_gives(
     partition: Partition, tmp_path: Path, query: Query
@@ -116,6 +117,7 @@ def plain(table: pa.Table) -> pa.Table:
     return table.cast(pa.schema(fields))
 
 
+@of_some_partitions
 def test_a_table_written_back_has_the_same_records(partition: Partition, tmp_path: Path) -> None:
     """With new offsets, and the time of a log that appends with its own as the record's."""
     link_all([partition], tmp_path)

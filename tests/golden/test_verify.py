@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.golden.conftest import of_some_partitions
 
 from tidelog.cli.main import main
 
@@ -114,6 +115,7 @@ def verify(directory: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, Fo
     return code, {(how, f"0{name}" if name[:1] == "." else name, at) for how, name, at in found}
 
 
+@of_some_partitions
 def test_a_log_that_kafka_serves_is_not_damaged(
     partition: Partition, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -25,6 +25,14 @@ def scaled(count: int, environment: Mapping[str, str] = os.environ) -> int:
     return count * int(text)
 
 
+def stride(environment: Mapping[str, str] = os.environ) -> int:
+    """Return how far apart the operations are that a sweep ends or fails at.
+
+    All are tried, but only each third in ``make test``, which sets ``QUICK``.
+    """
+    return 3 if environment.get(QUICK) else 1
+
+
 def examples(count: int, environment: Mapping[str, str] = os.environ) -> int:
     """Return how many examples hypothesis tries: a third in ``make test``, which sets ``QUICK``."""
-    return scaled(count, environment) // (3 if environment.get(QUICK) else 1)
+    return scaled(count, environment) // stride(environment)

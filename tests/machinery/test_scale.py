@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.machinery.scale import examples, scaled
+from tests.machinery.scale import examples, scaled, stride
 
 from tidelog.errors import InvalidArgument
 
@@ -27,3 +27,9 @@ def test_a_quick_run_tries_a_third_of_the_examples() -> None:
     assert examples(150, {}) == 150
     assert examples(150, {"QUICK": "1"}) == 50
     assert examples(150, {"SCALE": "10"}) == 1500
+
+
+def test_a_quick_run_of_a_sweep_tries_each_third_operation() -> None:
+    """The long run tries all of them."""
+    assert [*range(0, 7, stride({}))] == [*range(7)]
+    assert [*range(0, 7, stride({"QUICK": "1"}))] == [0, 3, 6]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from tests.machinery.model.conformance import Disallowed
 from tests.machinery.model.staged_state import Attempt, Scenario
+from tests.machinery.samples import sampled
 from tests.machinery.scale import scaled
 from tests.model.traces import Mutation, Run
 
@@ -65,7 +66,7 @@ def check(name: str, seeds: range, enumerated: Enumerated) -> None:
     enumerated("different steps of the model", len(taken), at_least=15)
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("name", sampled([*SCENARIOS], 5))
 def test_the_code_does_only_what_the_model_allows(name: str, enumerated: Enumerated) -> None:
     """At each operation on the disk, wherever a process is killed or the power fails."""
     check(name, range(FEW), enumerated)

@@ -13,6 +13,7 @@ import pytest
 from tests.machinery.model.exactly_once import ExactlyOnce
 from tests.machinery.model.explorer import explore
 from tests.machinery.model.staged_state import Attempt, Rule, Scenario
+from tests.machinery.samples import sampled
 
 if TYPE_CHECKING:
     from tests.conftest import Enumerated
@@ -65,7 +66,7 @@ def check(scenario: Scenario, enumerated: Enumerated, *, at_least: int) -> None:
     enumerated("transitions", found.transitions, at_least=2 * at_least)
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("name", sampled([*SCENARIOS], 4))
 def test_every_promise_holds_in_every_state(name: str, enumerated: Enumerated) -> None:
     """Wherever a process ends or the power fails, records are in the logs once or not at all."""
     check(SCENARIOS[name], enumerated, at_least=500)
@@ -97,7 +98,7 @@ DAMAGED = {
 """The scenario that each rule is needed for, if it is another one than "alone"."""
 
 
-@pytest.mark.parametrize("rule", Rule)
+@pytest.mark.parametrize("rule", sampled([*Rule], 8))
 def test_no_rule_can_be_left_out(rule: Rule) -> None:
     """Without any one rule of the protocol a promise is broken, and a trace shows how."""
     scenario = SCENARIOS[DAMAGED.get(rule, "alone")]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 from tests.machinery.archives import files_with, shorten_coarse_indexes
 from tests.machinery.object_model import ObjectModel
-from tests.machinery.scale import scaled
+from tests.machinery.scale import examples
 
 import tidelog
 from tidelog.archive.archived_partitions import ArchivedPartitions
@@ -176,7 +176,7 @@ def test_a_range_that_begins_and_ends_anywhere_is_what_it_is_on_a_disk(
         everything, end = [*local.records()], archived.high_watermark
         assert len(archived.segments) > 5
         assert end > 100
-        for _ in range(scaled(300)):
+        for _ in range(examples(300)):
             start, stop = sorted((rng.randrange(end), rng.randrange(end + 1)))
             assert [*archived.records(start, stop)] == everything[start:stop]
             time = rng.randrange(990, 1410)

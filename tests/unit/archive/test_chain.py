@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.machinery.object_model import ObjectModel
-from tests.machinery.scale import scaled
+from tests.machinery.scale import examples
 
 from tidelog.archive.chain import MAX_RUN, RUN, Chain, run_name, runs_to, version_name
 from tidelog.archive.chain_state import ChainState
@@ -397,7 +397,7 @@ def check_trial(seed: int) -> tuple[int, int]:
 
 def test_two_writers_lose_nothing_and_add_nothing_twice(enumerated: Enumerated) -> None:
     """With answers lost, requests that come late, and crashes at every step."""
-    trials = scaled(12)
+    trials = examples(12)
     versions = segments = 0
     for seed in range(trials):
         found = check_trial(seed)

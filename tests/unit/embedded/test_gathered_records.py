@@ -87,7 +87,7 @@ def appended_one_by_one(form: str, partitions: int) -> dict[str, list[tuple[Any,
 
 
 @pytest.mark.usefixtures("engine")
-@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+@pytest.mark.parametrize("codec", [Codec.NONE, pytest.param(Codec.ZSTD, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("form", FORMS)
 def test_records_appended_at_once_are_those_appended_one_by_one(form: str, codec: Codec) -> None:
     """In one partition in their order; in several where their keys say, each once."""

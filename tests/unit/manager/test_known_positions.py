@@ -39,7 +39,12 @@ class PositionsHome:
 
     def __init__(self) -> None:
         self.clock, self.files = ManualClock(), CrashFileSystem()
-        self.logs = tidelog.open("/data", files=self.files, clock=self.clock)
+        self.logs = tidelog.open(
+            "/data",
+            files=self.files,
+            clock=self.clock,
+            log_cleaner_backoff_ms=3_600_000,  # the clock is advanced by days
+        )
         topic = self.logs.create_topic(OFFSETS_TOPIC)
         self.partition = self.logs.manager.partition(OFFSETS_TOPIC, 0)
         self.known = KnownPositions(topic.topic_id)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pytest
+from tests.machinery.scale import stride
 from tests.unit.manager.test_mirror import append
 from tests.unit.manager.test_rescue import DATA, LETTERS, LOG, NEW, Home, gaps, reasons
 
@@ -227,8 +228,8 @@ def test_nothing_is_at_the_target_before_all_is(enumerated: Enumerated) -> None:
         else:
             assert home.one().is_whole
         assert len(home.values()) == 3
-        cuts += 1
-    enumerated("power cuts", cuts, at_least=30)
+        cuts += stride()
+    enumerated("power cuts", cuts // stride(), at_least=30)
 
 
 def test_a_full_disk_is_a_storage_error(enumerated: Enumerated) -> None:

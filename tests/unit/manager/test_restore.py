@@ -10,6 +10,7 @@ import pytest
 from tests.machinery.archives import files_with
 from tests.machinery.manager_home import ManagerHome
 from tests.machinery.object_model import ObjectModel
+from tests.machinery.scale import stride
 
 import tidelog
 from tidelog.archive import open_archives
@@ -144,8 +145,8 @@ def test_nothing_is_at_the_target_before_all_is(store: ObjectModel, enumerated: 
         if not fs.exists(TARGET):
             restored(fs, store)
         assert "tidelog.topics.json" in fs.list(TARGET)
-        cuts += 1
-    enumerated("power cuts", cuts, at_least=30)
+        cuts += stride()
+    enumerated("power cuts", cuts // stride(), at_least=30)
 
 
 def segments_of(fs: FileSystem) -> dict[str, bytes]:
@@ -180,8 +181,8 @@ def test_what_a_killed_call_has_written_is_durable_at_the_end(
             fs.power_cut("none")
         expected = expected or segments_of(fs)
         assert segments_of(fs) == expected
-        kills += 1
-    enumerated("kills", kills, at_least=30)
+        kills += stride()
+    enumerated("kills", kills // stride(), at_least=30)
 
 
 @pytest.mark.usefixtures("data")
@@ -486,5 +487,5 @@ def test_a_lost_partition_comes_back_as_a_whole(
             home.clock.advance(120_000)
         assert set(home.fs.list("/data")) >= {"t-0", "t-1"}
         assert not any(name.endswith("-delete") for name in home.fs.list("/data"))
-        cuts += 1
-    enumerated("ends", cuts, at_least=20)
+        cuts += stride()
+    enumerated("ends", cuts // stride(), at_least=20)

@@ -10,6 +10,7 @@ import pytest
 from tests.machinery.archives import files_with
 from tests.machinery.manager_home import ManagerHome
 from tests.machinery.object_model import ObjectModel
+from tests.machinery.samples import sampled
 from tests.machinery.scale import scaled
 from tests.machinery.transactions import append_transaction
 
@@ -295,7 +296,7 @@ def run_histories(
     enumerated("archived segments", segments, at_least=len(seeds))
 
 
-@pytest.mark.parametrize("block", range(2))
+@pytest.mark.parametrize("block", sampled(range(2), 1))
 def test_nothing_is_lost_but_what_was_deleted(
     block: int, monkeypatch: pytest.MonkeyPatch, enumerated: Enumerated
 ) -> None:

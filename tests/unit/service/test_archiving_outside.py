@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from tests.machinery.archives import files_with
 from tests.machinery.object_model import ObjectModel
+from tests.machinery.samples import sampled
 from tests.machinery.scale import scaled
 from tests.unit.service.test_archiving_history import (
     DIRECTORIES,
@@ -184,7 +185,7 @@ class OutsideHistory(History):
         assert records == between(self.records(is_committed=True), first, last)
 
 
-@pytest.mark.parametrize("block", range(2))
+@pytest.mark.parametrize("block", sampled(range(2), 1))
 def test_nothing_is_lost_by_what_others_do(
     block: int, monkeypatch: pytest.MonkeyPatch, enumerated: Enumerated
 ) -> None:

@@ -38,15 +38,18 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def data(tmp_path: Path) -> str:
-    """Return a directory with the topic t of two partitions, three and two records long."""
-    with tidelog.open(tmp_path) as logs:
+    """Return a directory with the topic t of two partitions, three and two records long.
+
+    Beside it is nothing of other tests: only so many entries are asked for what they are.
+    """
+    with tidelog.open(tmp_path / "data") as logs:
         logs.create_topic("t", 2, {"retention.ms": "1000000000000", "segment.bytes": "1048576"})
         for number, count in ((0, 3), (1, 2)):
             records: list[tuple[int, bytes, bytes, list[Header]]] = [
                 (1_700_000_000_000, b"k", b"v", [])
             ] * count
             logs.partition("t", number).append_records(records)
-    return str(tmp_path)
+    return str(tmp_path / "data")
 
 
 def planned(data: str, config: dict[str, str] | None = None, **others: Any) -> RepartitionPlan:
