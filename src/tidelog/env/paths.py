@@ -45,7 +45,7 @@ def absolute_place(path: str | os.PathLike[str]) -> str:
         raise InvalidArgument(
             f"{path!r} is not a path; settings are given by name, or as config={{...}}"
         ) from None
-    if not given or not isinstance(given, str):
+    if not given or not isinstance(given, str) or not _is_name(given):
         raise InvalidArgument(f"{path!r} is not a path")
     return given.rstrip("/") if is_uri(given) else os.path.abspath(given)
 
@@ -61,6 +61,14 @@ def absolute_places(given: Paths) -> list[str]:
     if not several:
         raise InvalidArgument("no data directory is named")
     return [absolute_place(one) for one in several]
+
+
+def _is_name(text: str) -> bool:
+    """Return whether the system can take a text as the name of a file."""
+    try:
+        return b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
 
 
 def new_temporary_path(prefix: str) -> str:

@@ -25,7 +25,7 @@ def test_a_place_is_a_directory_or_an_archive() -> None:
         absolute_path("s3://lake/x")
 
 
-@pytest.mark.parametrize("given", ["", b"data", 5, None])
+@pytest.mark.parametrize("given", ["", b"data", 5, None, "\0", "a\0b", "s3://a/\0", "\ud800"])
 def test_other_things_are_no_places(given: object) -> None:
     """Nor is an empty list."""
     with pytest.raises(InvalidArgument):

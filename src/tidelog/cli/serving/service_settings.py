@@ -50,7 +50,7 @@ def given_settings(args: Namespace) -> ChainMap[str, str]:
             given.pop(name, None)
         elif name in given:
             paths = [path.strip() for path in given[name].split(",")]
-            given[name] = ",".join(os.path.abspath(path) if path else "" for path in paths)
+            given[name] = ",".join(absolute_path(path) if path else "" for path in paths)
     return ChainMap(*sources)
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from tidelog.arrow.writing.staged_commit import commit_write, ended, staged_write
 from tidelog.arrow.writing.write_plan import make_plan
 from tidelog.config.sources import from_mapping
+from tidelog.env.paths import absolute_path
 from tidelog.errors import InvalidArgument
 from tidelog.records.isolation import Isolation
 from tidelog.spark.jobs.job_progress import watch_tasks
@@ -106,7 +107,7 @@ def repartition(
         topic=topic,
         to=to,
         partitions=partitions,
-        to_path=local_path(to_path or paths[0]),
+        to_path=absolute_path(local_path(to_path or paths[0])),
         txn_id=txn_id,
         isolation=Isolation.of(isolation),
         keyless=keyless,

@@ -5,12 +5,12 @@ The driver holds the lock of the target, plans and commits; see ``embedded.sprea
 
 from __future__ import annotations
 
-import os
 import re
 from typing import TYPE_CHECKING, Final
 
 from tidelog.embedded.doors import open_source
 from tidelog.embedded.spread_mirror import mirror_spread
+from tidelog.env.paths import absolute_path
 from tidelog.spark.jobs.job_progress import watch_tasks
 from tidelog.spark.jobs.job_tasks import run_tasks
 from tidelog.spark.options.option_values import absolute_paths, local_path
@@ -19,6 +19,7 @@ from tidelog.spark.read.read_plan import make_tasks
 from tidelog.spark.sessions.parallelism import default_parallelism
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Collection, Sequence
 
     from pyspark.sql import SparkSession
@@ -68,7 +69,7 @@ def mirror(
     Other errors are those of ``tidelog.mirror``; what tasks raise comes as an error of Spark's.
     """
     source = open_source(absolute_paths(path), server_properties, allow_partial=allow_partial)
-    target = os.path.abspath(local_path(to_path))
+    target = absolute_path(local_path(to_path))
     workers = SparkMirrorWorkers(spark, source, max_split_bytes)
     with watch_tasks(spark, on_progress, description_of(source, target)):
         return mirror_spread(source, target, topics, workers, is_plan=dry_run)

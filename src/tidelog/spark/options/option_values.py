@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.moments import time_ms
-from tidelog.env.paths import absolute_path, is_uri
+from tidelog.env.paths import absolute_path, absolute_place, is_uri
 from tidelog.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -213,8 +213,8 @@ def _place(given: str) -> str:
 
         scheme, _, _ = given.partition("://")
         if scheme in REMOTE_SCHEMES or (scheme == "file" and holds_archive(given)):
-            return given.rstrip("/")
-    return os.path.abspath(local_path(given))
+            return absolute_place(given)
+    return absolute_path(local_path(given))
 
 
 def local_path(path: str) -> str:

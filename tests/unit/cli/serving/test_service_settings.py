@@ -58,6 +58,15 @@ def test_kafkas_own_file_configures_the_service(
     assert "controller.quorum.bootstrap.servers,listeners,node.id" in caplog.messages[0]
 
 
+def test_a_directory_in_a_file_is_a_path(tmp_path: Path) -> None:
+    """An escape of a properties file can write what no path has."""
+    file = tmp_path / "server.properties"
+    file.write_text("log.dirs=/a\\u0000b\n", "utf-8")
+
+    with pytest.raises(InvalidArgument, match="not a path"):
+        given_settings(args_of(file))
+
+
 def test_kafkas_defaults_hold_where_its_file_is_given(tmp_path: Path) -> None:
     """Without a file records are kept for ever; a retention that is given holds in any case."""
     file = tmp_path / "server.properties"

@@ -362,6 +362,15 @@ def test_file_uris_are_paths() -> None:
             local_path(remote)
 
 
+@pytest.mark.parametrize("given", ["/data\0", "file:///data%00", "s3://b/\0"])
+def test_a_zero_byte_is_in_no_path(given: str) -> None:
+    """It is refused before the system is asked, which would raise an error of Python's."""
+    with pytest.raises(InvalidArgument):
+        absolute_paths(given)
+    with pytest.raises(InvalidArgument):
+        SinkOptions.parse({"path": given})
+
+
 def test_uris_of_archives_are_kept(tmp_path: Path) -> None:
     """A ``file:`` URI is one if it leads to an archive, and nothing is written to any."""
     (tmp_path / "logs" / "t-0").mkdir(parents=True)
