@@ -19,12 +19,14 @@ import pytest
 from tests.crash.test_service import COMMAND, read_until
 
 import tidelog
+from tidelog.config.serve_config import LOOPBACK
 from tidelog.env.local_http import MAX_CONNECTIONS, Answer, LocalHttpServer
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.slow
+ROUTES = {"/": lambda: Answer(200, "text/plain", b"ok")}
 
 
 def get(port: int, path: str, method: str = "GET") -> tuple[int, str, str]:
@@ -35,6 +37,18 @@ def get(port: int, path: str, method: str = "GET") -> tuple[int, str, str]:
     found = answer.status, answer.headers["Content-Type"], answer.read().decode()
     connection.close()
     return found
+
+
+def status_for(port: int, host: str | None) -> int:
+    """Return the status of an answer to a request of this host."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.putrequest("GET", "/", skip_host=True)
+    if host is not None:
+        connection.putheader("Host", host)
+    connection.endheaders()
+    status = connection.getresponse().status
+    connection.close()
+    return status
 
 
 def test_metrics_and_health_are_served_until_the_service_ends(tmp_path: Path) -> None:
@@ -90,7 +104,7 @@ def test_a_port_in_use_ends_the_start_before_anything_is_opened(
 
 def test_slow_clients_cannot_hold_all_connections() -> None:
     """Each connection has a deadline, however often its client sends another byte."""
-    server = LocalHttpServer(0, {"/": lambda: Answer(200, "text/plain", b"ok")}, deadline_s=0.5)
+    server = LocalHttpServer(0, ROUTES, LOOPBACK, deadline_s=0.5)
     server.start()
     slow = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(MAX_CONNECTIONS)]
     try:
@@ -105,9 +119,22 @@ def test_slow_clients_cannot_hold_all_connections() -> None:
     assert (closed, status) == ([True] * MAX_CONNECTIONS, 200)
 
 
+def test_a_name_of_another_site_gets_no_answer() -> None:
+    """Browsers send one that leads here; a scrape by address, or of no host, is answered."""
+    server = LocalHttpServer(0, ROUTES, LOOPBACK)
+    server.start()
+    hosts = "127.0.0.1:9644", "localhost:1", "192.168.0.7:9644", None, "evil.example:9644", ""
+    try:
+        found = [status_for(server.port, host) for host in hosts]
+    finally:
+        server.close()
+
+    assert found == [200, 200, 200, 200, 400, 400]
+
+
 def test_a_connection_waits_for_a_descriptor_without_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """The process may be short of them for long, and has other work to do."""
-    server = LocalHttpServer(0, {"/": lambda: Answer(200, "text/plain", b"ok")})
+    server = LocalHttpServer(0, ROUTES, LOOPBACK)
     tries, is_tried = list[int](), threading.Event()
 
     def none_left(_: object) -> None:

@@ -10,11 +10,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import re
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import parse_qsl, urlencode
 
+from tidelog.env.addresses import is_own_host
 from tidelog.explain.pictures.svg_elements import STYLE_SHEET
 
 if TYPE_CHECKING:
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
 METHODS: Final = ("GET", "HEAD")
 FIELD: Final = "token"
-_HOST: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:\[\]]+)(?::[0-9]{1,5})?")
 _PICTURE_STYLE: Final = base64.b64encode(hashlib.sha256(STYLE_SHEET.encode()).digest()).decode()
 HEADERS: Final[Mapping[str, str]] = {
     "cache-control": "no-store",
@@ -79,7 +77,8 @@ class Access:
         """Return why a request is refused, or where it is sent; None: it is answered."""
         if method not in METHODS:
             return Refusal(405, "This console only reads.", {"allow": ", ".join(METHODS)})
-        if not self._is_own(headers.get("host", "")):
+        host = headers.get("host", "")
+        if not is_own_host(host, self._hosts, takes_addresses=self._takes_addresses):
             return Refusal(400, "This is not an address of this console.")
         fields = parse_qsl(query, keep_blank_values=True)
         given = [value for name, value in fields if name == FIELD]
@@ -90,13 +89,6 @@ class Access:
             location = "/" + path.lstrip("/\\")  # never the address of another machine
             return Entrance(f"{location}?{rest}" if rest else location, self._set_cookie())
         return None if self._is_token(self._token_in(headers.get("cookie", ""))) else _NO_TOKEN
-
-    def _is_own(self, host: str) -> bool:
-        found = _HOST.fullmatch(host)
-        if found is None:
-            return False
-        name = found[1].strip("[]").lower()
-        return name in self._hosts or (self._takes_addresses and _is_address(name))
 
     def _is_token(self, given: str) -> bool:
         return hmac.compare_digest(given.encode(errors="replace"), self._token.encode())
@@ -114,11 +106,3 @@ class Access:
 _NO_TOKEN: Final = Refusal(
     403, "Open the address that tidelog console has printed: it carries the token."
 )
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ip_address(name)
-    except ValueError:
-        return False
-    return True

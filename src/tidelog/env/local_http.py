@@ -15,7 +15,7 @@ from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tidelog.env.addresses import naming_address
+from tidelog.env.addresses import is_own_host, naming_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -40,6 +40,7 @@ class Answer(NamedTuple):
 
 
 _NOT_FOUND: Final = Answer(404, "text/plain", b"not found\n")
+_FOREIGN: Final = Answer(400, "text/plain", b"this is not an address of this service\n")
 _FAILED: Final = Answer(500, "text/plain", b"internal error\n")
 
 
@@ -49,6 +50,7 @@ class LocalHttpServer:
     Args:
         port: the TCP port of 127.0.0.1; 0: any that is free.
         routes: the answer to each path, computed for each request, on any thread.
+        hosts: the names under which it is reached, besides all addresses.
         deadline_s: how many seconds a connection may last in all.
 
     Raises:
@@ -59,11 +61,12 @@ class LocalHttpServer:
         self,
         port: int,
         routes: Mapping[str, Callable[[], Answer]],
+        hosts: frozenset[str],
         *,
         deadline_s: float = DEADLINE_S,
     ) -> None:
         with naming_address(HOST, port):
-            self._server = _Server(port, routes, deadline_s)
+            self._server = _Server(port, routes, hosts, deadline_s)
         self._thread: threading.Thread | None = None
 
     @property
@@ -92,9 +95,14 @@ class _Server(socketserver.ThreadingMixIn, HTTPServer):
     request_queue_size = MAX_CONNECTIONS
 
     def __init__(
-        self, port: int, routes: Mapping[str, Callable[[], Answer]], deadline_s: float
+        self,
+        port: int,
+        routes: Mapping[str, Callable[[], Answer]],
+        hosts: frozenset[str],
+        deadline_s: float,
     ) -> None:
         self.routes = routes
+        self.hosts = hosts
         self._deadline_s = deadline_s
         self._slots = threading.BoundedSemaphore(MAX_CONNECTIONS)
         self._lock = threading.Lock()
@@ -172,6 +180,10 @@ class _Handler(BaseHTTPRequestHandler):
         self._send_head(self._answer())
 
     def _answer(self) -> Answer:
+        # Browsers always send a host, simple clients may not.
+        host = self.headers.get("Host")
+        if host is not None and not is_own_host(host, self.server.hosts, takes_addresses=True):
+            return _FOREIGN
         route = self.server.routes.get(self.path.partition("?")[0])
         try:
             return _NOT_FOUND if route is None else route()

@@ -7,6 +7,7 @@ import logging
 import os
 from typing import TYPE_CHECKING, Final
 
+from tidelog.config.serve_config import LOOPBACK
 from tidelog.env.service_manager import READY, STOPPING, notify_service_manager
 from tidelog.manager.metrics.health import degraded_reasons
 from tidelog.manager.metrics.metric import as_prometheus
@@ -37,7 +38,7 @@ class ServiceStatus:
             from tidelog.env.local_http import LocalHttpServer
 
             routes = {"/metrics": self.metrics, "/health": self.health}
-            self._server = LocalHttpServer(http_port, routes)
+            self._server = LocalHttpServer(http_port, routes, LOOPBACK)
             self._server.start()
             _log.info("http-listening path=http://127.0.0.1:%d", self._server.port)
 
