@@ -76,7 +76,7 @@ class LogCleaner(OfOneProcess):
         self._running = 0
         self.dead_thread_count = 0
         rate = config.log_cleaner_io_max_bytes_per_second
-        self._background_threads: Final = config.background_threads  # their number never changes
+        self._background_threads: Final = config.scheduler_threads  # their number never changes
         self.writer_slots: Final = WriterSlots(self._max_writers())
         self.throttler: Final = Throttler(rate, machine.clock, machine.sleep_ms)
 
@@ -88,12 +88,12 @@ class LogCleaner(OfOneProcess):
         with self._lock:
             self._generation += 1
             generation = self._generation
-        threads, start_threads = self._config.log_cleaner_threads, self._machine.start_threads
+        threads, start_threads = self._config.cleaner_threads, self._machine.start_threads
         if threads < 1:
             _logger.warning("cleaner-not-started threads=%d", threads)
         elif start_threads is not None:
             self._threads = start_threads(threads, "kafka-log-cleaner-thread")
-        for number in range(self._config.log_cleaner_threads):
+        for number in range(threads):
             self._schedule(number, 0, generation)
 
     def shutdown(self) -> None:
@@ -141,7 +141,7 @@ class LogCleaner(OfOneProcess):
     def _max_writers(self) -> int:
         """Return how many threads may write for all cleaners: half of those not cleaning."""
         has_own_threads = self._machine.start_threads is not None
-        cleaning = 0 if has_own_threads else self._config.log_cleaner_threads
+        cleaning = 0 if has_own_threads else self._config.cleaner_threads
         return max(self._background_threads - cleaning, 0) // 2
 
     def _schedule(self, number: int, delay_ms: int, generation: int) -> None:
@@ -240,7 +240,7 @@ class LogCleaner(OfOneProcess):
     def _cleaner(self, key: Key, generation: int) -> Cleaner:
         """Return a cleaner for one log, with one thread's share of the buffers."""
         config, machine = self._config, self._machine
-        threads = max(config.log_cleaner_threads, 1)
+        threads = max(config.cleaner_threads, 1)
         settings = CleanerSettings(
             config.log_cleaner_dedupe_buffer_size // threads,
             config.log_cleaner_io_buffer_load_factor,

@@ -27,7 +27,7 @@ class Throttler:
     Source: Kafka Throttler.
 
     Args:
-        bytes_per_second: the rate.
+        bytes_per_second: the rate; negative: no limit.
         clock: measures the periods.
         sleep_ms: sleeps for a number of milliseconds.
     """
@@ -64,7 +64,8 @@ class Throttler:
             now_ns = self._clock.monotonic_ns()
             elapsed_ns = now_ns - self._period_start_ns
             if elapsed_ns > CHECK_INTERVAL_NS and self._observed_bytes:
-                due_ns = self._observed_bytes / self.bytes_per_second * 1e9
+                rate = self.bytes_per_second
+                due_ns = 0 if rate < 0 else self._observed_bytes / rate * 1e9
                 wait_ms = max(round((due_ns - elapsed_ns) / NS_PER_MS), 0)
                 self._period_start_ns = now_ns + wait_ms * NS_PER_MS
                 self._observed_bytes = 0

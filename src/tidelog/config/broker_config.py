@@ -42,6 +42,8 @@ ALL_DIRS: Final = "*"
 STAGED_RETENTION_MS: Final = 7 * DAY_MS
 CUT_RETENTION_MS: Final = 7 * DAY_MS
 MOST_JOINED: Final = 1000
+MOST_THREADS: Final = 256
+"""Threads of one kind that are used at most; Kafka starts them as they are needed."""
 _MIB: Final = 2**20
 _uri_of_archive: Final = Check(
     "the URI of an archive, without credentials",
@@ -136,7 +138,7 @@ class BrokerConfig:
     log_cleaner_io_buffer_load_factor: float = option(
         "log.cleaner.io.buffer.load.factor",
         0.9,
-        any_value,
+        at_least(0.0001),
         "Maximum fill ratio of the offset map.",
     )
     log_cleaner_io_buffer_size: Int32 = option(
@@ -148,7 +150,7 @@ class BrokerConfig:
     log_cleaner_io_max_bytes_per_second: float = option(
         "log.cleaner.io.max.bytes.per.second",
         sys.float_info.max,
-        any_value,
+        Check("at least 1, or negative for no limit", lambda value: value >= 1 or value < 0),
         "Maximum average rate, in bytes per second, at which cleaners read and write.",
     )
     log_cleaner_backoff_ms: int = option(
@@ -339,6 +341,21 @@ class BrokerConfig:
     def data_directories(self) -> tuple[str, ...]:
         """The directories that hold logs."""
         return self.log_dir if self.log_dirs is None else self.log_dirs
+
+    @property
+    def recovery_threads(self) -> int:
+        """Threads for each directory that load its logs and close them."""
+        return min(self.num_recovery_threads_per_data_dir, MOST_THREADS)
+
+    @property
+    def scheduler_threads(self) -> int:
+        """Threads for background tasks."""
+        return min(self.background_threads, MOST_THREADS)
+
+    @property
+    def cleaner_threads(self) -> int:
+        """Threads that compact logs."""
+        return min(self.log_cleaner_threads, MOST_THREADS)
 
     def _conflicts(self) -> Iterator[str]:
         cordoned = set(self.cordoned_log_dirs)

@@ -148,7 +148,7 @@ def start_logs(
     rng = random.SystemRandom()
     threads: ThreadScheduler | None = None
     if clock is None:
-        threads = ThreadScheduler(config.background_threads)
+        threads = ThreadScheduler(config.scheduler_threads)
         machine = Machine(files, SYSTEM_CLOCK, threads, rng, sleep_ms, start_threads)
     else:
         scheduler = clock.scheduler()

@@ -108,7 +108,7 @@ class LogManager(OfOneProcess):
         """The disk, clock, scheduler and the rest."""
         self._is_closing = False
         self.metric_sources: list[Callable[[], Iterable[Metric]]] = []
-        self.recovery_threads = config.num_recovery_threads_per_data_dir
+        self.recovery_threads = config.recovery_threads
         self.progress: LoadProgress | None = None
         """How far loading has come; None before and after."""
         self._log_dirs = LogDirs(
@@ -504,8 +504,8 @@ class LogManager(OfOneProcess):
             self._topics.reconfigure(config)
             self._config = config
             self._log_dirs.cordon(config.cordoned_log_dirs)
-            if config.num_recovery_threads_per_data_dir != self.recovery_threads:
-                self.resize_recovery_threads(config.num_recovery_threads_per_data_dir)
+            if config.recovery_threads != self.recovery_threads:
+                self.resize_recovery_threads(config.recovery_threads)
             for name in {key.topic for key in self._registry.partitions()}:
                 self._apply_config(name)
         self.cleaning.reconfigure(config)

@@ -14,7 +14,7 @@ from tidelog.kernels import rows
 from tidelog.records.batch import INT32_MAX, INT64_MAX
 from tidelog.segment import roll, segment_recovery
 from tidelog.segment.header_scan import confirmed_position
-from tidelog.segment.index_entries import TimestampOffset
+from tidelog.segment.index_entries import TIME_INDEX_ENTRY, TimestampOffset
 from tidelog.segment.indexing import IndexState, plan_entries, plan_one
 from tidelog.segment.segment_files import SegmentFiles
 from tidelog.segment.segment_reads import (
@@ -122,7 +122,8 @@ class LogSegment(SegmentReader):
             directory,
             base_offset,
             suffix=suffix,
-            index_bytes=config.segment_index_bytes,
+            # Kafka's minimum, 4 bytes, has no room for an entry.
+            index_bytes=max(config.segment_index_bytes, TIME_INDEX_ENTRY.size),
             preallocated_bytes=config.segment_size_bytes if preallocate else 0,
             names=names,
         )

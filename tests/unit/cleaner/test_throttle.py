@@ -49,6 +49,19 @@ def test_a_new_rate_is_free_of_the_delay_of_the_old_one() -> None:
     assert sum(slept) == 1000 - 301
 
 
+@pytest.mark.parametrize("rate", [-1.0, -5e-324, float("-inf"), float("inf")])
+def test_a_negative_rate_is_no_limit(rate: float) -> None:
+    """So it is in Kafka, whatever its size."""
+    clock = ManualClock()
+    slept: list[int] = []
+    throttler = Throttler(rate, clock, slept.append)
+    clock.advance(301)
+
+    throttler.maybe_throttle(1000, never)
+
+    assert slept == []
+
+
 def test_a_throttled_sleep_ends_when_the_cleaner_is_asked_to_stop() -> None:
     """It does so within one step of the sleep, however long the rate makes it."""
     clock = ManualClock()

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from tidelog.config.broker_config import BrokerConfig
+from tidelog.config.broker_config import MOST_THREADS, BrokerConfig
 from tidelog.config.log_config import HOUR_MS, MINUTE_MS, LogConfig
 from tidelog.config.option import options_of
 from tidelog.errors import InvalidConfig
@@ -154,6 +154,37 @@ def test_each_cleaner_thread_needs_a_mebibyte() -> None:
     properties = {"log.cleaner.threads": "4", "log.cleaner.dedupe.buffer.size": f"{4 * 2**20}"}
 
     assert problems_of(properties)[0].startswith("log.cleaner.dedupe.buffer.size:")
+
+
+@pytest.mark.parametrize(
+    ("name", "refused"),
+    [
+        ("log.cleaner.io.buffer.load.factor", ("0", "-1", "NaN", "-Infinity", "1e-9")),
+        ("log.cleaner.io.max.bytes.per.second", ("0", "NaN", "0.5", "4.9e-324")),
+    ],
+)
+def test_a_value_with_which_no_log_is_cleaned_is_rejected(
+    name: str, refused: tuple[str, ...]
+) -> None:
+    """Kafka takes it, and its cleaner fails or sleeps for ever."""
+    for text in refused:
+        assert problems_of({name: text})[0].startswith(f"{name}:")
+
+
+def test_threads_are_bounded() -> None:
+    """Kafka's maximum is more than a machine has, and Kafka starts them as they are needed."""
+    most = str(2**31 - 1)
+    config = BrokerConfig.parse(
+        {
+            "background.threads": most,
+            "num.recovery.threads.per.data.dir": most,
+            "log.cleaner.threads": most,
+            "log.cleaner.dedupe.buffer.size": str(2**62),
+        }
+    )
+
+    used = {config.scheduler_threads, config.recovery_threads, config.cleaner_threads}
+    assert used == {MOST_THREADS}
 
 
 @pytest.mark.parametrize(

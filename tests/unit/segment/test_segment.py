@@ -170,6 +170,16 @@ def test_indexes_without_room_stay_sparse(room: Room) -> None:
     assert segment.read_next_offset() == 40
 
 
+def test_an_index_has_room_for_an_entry_whatever_the_setting(room: Room) -> None:
+    """Kafka's minimum is less than that, and its segments with it cannot be appended to."""
+    segment = room.segment(0, index_interval_bytes=0, segment_index_bytes=4)
+
+    room.append_data(segment, b"".join(room.batch([i], [i]) for i in range(3)))
+
+    assert entries(segment)[0] == [(1, SIZE)]
+    assert segment.read_next_offset() == 3
+
+
 @pytest.mark.parametrize("file", [".log", ".index", ".timeindex"])
 def test_a_full_disk_leaves_the_segment_unchanged(room: Room, file: str) -> None:
     """Whichever write fails, the segment is truncated again; the next append succeeds."""

@@ -43,7 +43,7 @@ def usable_entries(memory_bytes: int, load_factor: float) -> int:
 
     Source: Kafka Cleaner.buildOffsetMap.
     """
-    return int(slot_count(memory_bytes) * load_factor)
+    return int(slot_count(memory_bytes) * min(load_factor, 1.0))
 
 
 class OffsetMap(SupersededOffsets):

@@ -56,6 +56,15 @@ def test_memory_and_load_factor_limit_the_number_of_keys() -> None:
     assert slot_count(2**40) == (2**31 - 1) // 24
 
 
+@pytest.mark.parametrize("engine", [False, True])
+def test_no_more_keys_are_put_in_than_there_are_slots(engine: bool) -> None:
+    """A load factor above 1, which Kafka takes, counts as 1."""
+    found = map_of(3 * 24, float("inf"), with_kernels=engine)
+    data, table = table_of([b"a", b"b", b"c", b"d"], with_kernels=engine)
+
+    assert (found.capacity, found.put(data, table)) == (3, 3)
+
+
 def test_a_map_without_room_is_refused() -> None:
     """Memory for not even one key is an error, not a cleaning that never gets on."""
     with pytest.raises(InvalidArgument):
