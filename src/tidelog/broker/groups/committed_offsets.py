@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.broker.client_request import Later, Refusal
-from tidelog.broker.groups.classic_group import NO_GENERATION, GroupState
+from tidelog.broker.groups.classic_group import GroupState
 from tidelog.broker.groups.group_member import NO_MEMBER
 from tidelog.broker.shards import code_for_client
 from tidelog.config.log_config import MINUTE_MS
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+_NO_GROUP_VERSION: Final = 9
+"""Of OffsetCommit: an unknown group has an error of its own."""
 _GROUPS_VERSION: Final = 8
 """Of OffsetFetch: one request asks for several groups."""
 _TOP_ERROR_VERSION: Final = 2
@@ -81,9 +83,11 @@ class CommittedOffsets:
     def commit(self, request: Request) -> Answer:
         """OffsetCommit; the answer waits until the positions are durable."""
         values, group = request.values, request.values["groupId"]
+        is_new = request.version >= _NO_GROUP_VERSION
+        no_group = ErrorCode.GROUP_ID_NOT_FOUND if is_new else ErrorCode.ILLEGAL_GENERATION
         try:
             self._coordinator.shards.check(group)
-            self.check_member(values)
+            self.check_member(values, no_group)
             positions, answer = self.accepted(values["topics"])
             if not positions:
                 return answer
@@ -143,21 +147,30 @@ class CommittedOffsets:
         if self._groups.has_reader(group):
             raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID, "a reader of the broker's program has it")
 
-    def check_member(self, values: dict[str, Any], *, in_transaction: bool = False) -> None:
+    def check_member(
+        self, values: dict[str, Any], no_group: ErrorCode, *, in_transaction: bool = False
+    ) -> None:
         """Refuse positions of a group that another reader or generation has.
 
-        ``in_transaction``: they are taken from a member that waits for its assignment, too, whose
-        client could not repeat them. Source: Kafka ClassicGroup.validateOffsetCommit.
+        ``no_group`` is the error for a generation of a group that is not known. ``in_transaction``:
+        they are taken from a member that waits for its assignment, too, whose client could not
+        repeat them, and from older clients, which do not say who they are.
+
+        Source: Kafka OffsetMetadataManager.validateOffsetCommit, ClassicGroup.validateOffsetCommit.
         """
         group_id, generation = values["groupId"], values["generationId"]
         group = self._coordinator.groups.get(group_id)
         self.check_no_reader(group_id)
-        if group is None or not group.members:
-            if generation != NO_GENERATION:
-                raise Refusal(ErrorCode.ILLEGAL_GENERATION)
+        if generation < 0 and (group is None or group.state is GroupState.EMPTY):
             return
+        if group is None:
+            # One that only has positions is a group without members.
+            is_known = bool(self._groups.committed(group_id))
+            raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID if is_known else no_group)
         is_named = values["memberId"] != NO_MEMBER or values["groupInstanceId"] is not None
         if generation < 0 and not is_named:
+            if in_transaction:
+                return
             raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
         member = group.checked_member(values["memberId"], values["groupInstanceId"], generation)
         if group.state is GroupState.COMPLETING and not in_transaction:

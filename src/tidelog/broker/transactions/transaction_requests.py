@@ -45,7 +45,6 @@ _FENCED_VERSIONS: Final = {
     "EndTxn": 2,
 }
 """From which version on a request may be answered with PRODUCER_FENCED. Source: KIP-588."""
-_ANY_GENERATION: Final = -1
 
 
 class TransactionRequests:
@@ -164,7 +163,8 @@ class TransactionRequests:
         group = values["groupId"]
         try:
             self._groups.shards.check(group)
-            self._check_member(values)
+            no_group = ErrorCode.ILLEGAL_GENERATION
+            self._offsets.check_member(values, no_group, in_transaction=True)
             if not positions:
                 return answer
             home = home_of_group(self._manager, group)
@@ -192,16 +192,6 @@ class TransactionRequests:
     ) -> AppendInfo:
         guard = self._verification.guard_of(home, *producer, 0)
         return home.append(batch, AppendOrigin.COORDINATOR, verification_guard=guard)
-
-    def _check_member(self, values: dict[str, Any]) -> None:
-        """Refuse positions of a member that is gone; older clients do not say who they are.
-
-        Source: Kafka ClassicGroup.validateOffsetCommit, KIP-447.
-        """
-        self._offsets.check_no_reader(values["groupId"])
-        is_named = values["memberId"] or values["groupInstanceId"] is not None
-        if values["generationId"] != _ANY_GENERATION or is_named:
-            self._offsets.check_member(values, in_transaction=True)
 
     # What tools ask
 

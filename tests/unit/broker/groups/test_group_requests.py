@@ -63,11 +63,12 @@ async def joined(
     )
 
 
-async def member_of(home: BrokerHome) -> tuple[str, int]:
+async def member_of(home: BrokerHome, instance: str | None = None) -> tuple[str, int]:
     """Return the only member of a stable group."""
-    first = await joined(home)
-    assert code(first) is ErrorCode.MEMBER_ID_REQUIRED
-    second = await joined(home, first["memberId"])
+    second = await joined(home, instance=instance)
+    if instance is None:
+        assert code(second) is ErrorCode.MEMBER_ID_REQUIRED
+        second = await joined(home, second["memberId"])
     synced = await home.ask(
         "SyncGroup",
         3,

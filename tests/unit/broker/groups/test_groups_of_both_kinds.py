@@ -163,7 +163,7 @@ def test_members_of_before_a_restart_do_not_commit_after_a_reader(is_within: boo
 
     async def after() -> None:
         async with BrokerHome(files) as home:
-            assert await commit(home, 1, *members[0]) is ErrorCode.ILLEGAL_GENERATION
+            assert await commit(home, 1, *members[0]) is ErrorCode.UNKNOWN_MEMBER_ID
             assert await position(home) == 1
             member, generation = await member_of(home)
             assert await commit(home, 2, member, generation) is ErrorCode.NONE
