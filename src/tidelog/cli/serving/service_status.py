@@ -51,6 +51,8 @@ class ServiceStatus:
     def ready(self) -> None:
         """Show that all logs are loaded."""
         self._state = "ready"
+        if self._files is not None:
+            self._files.write()  # what was written at the start knows no logs
         notify_service_manager(READY, os.environ)
 
     def stopping(self) -> None:

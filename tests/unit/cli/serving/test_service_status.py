@@ -49,6 +49,20 @@ def test_a_service_is_available_only_between_start_and_stop() -> None:
     ]
 
 
+def test_the_file_knows_all_logs_as_soon_as_they_are_loaded() -> None:
+    """Not only when the next interval is over."""
+    home, status = ManagerHome(), ServiceStatus()
+    with home.make() as manager:
+        status.begin(manager)
+        manager.startup()
+        manager.create_topic("t")
+        status.ready()
+        text = home.fs.read("/data/tidelog.metrics.prom").decode()
+        status.stopping()
+
+    assert 'kafka_log_log_size{topic="t",partition="0"}' in text
+
+
 def test_a_probe_reads_no_positions_of_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     """Probes come often, and what groups have committed takes time to read."""
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from tidelog.cli.options import DIRECTORIES, Command, json_option
 from tidelog.cli.terminal import print_counts, print_line, print_message
 from tidelog.env.clock import SYSTEM_CLOCK
+from tidelog.explain.printable_text import printable
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -44,7 +45,7 @@ def run(args: Namespace) -> int:
         text = as_prometheus(metrics)
     if not args.json:
         for line in text.split("\n")[:-1]:  # a name may have other ends of lines
-            print_line(line)
+            print_line(line if line.isprintable() else "".join(map(_in_label, line)))
         return int(has_loss)
     count = 0
     for name, tags, value in parse_prometheus(text):
@@ -52,6 +53,14 @@ def run(args: Namespace) -> int:
         count += 1
     print_counts(args, metrics=count)
     return int(has_loss)
+
+
+def _in_label(sign: str) -> str:
+    """Return a sign of Prometheus' text as it is, or escaped, for a terminal, where unprintable.
+
+    The format knows no such escapes: the backslash is one of the value.
+    """
+    return sign if sign.isprintable() else "\\" + printable(sign)
 
 
 def _number(value: float) -> float | None:
