@@ -178,6 +178,23 @@ def test_a_partition_that_is_missing_is_made_and_named() -> None:
         home.fs.delete(CATALOGUE) if home.fs.exists(CATALOGUE) else None
 
 
+@pytest.mark.parametrize("name", ["", "/00000000000000000000.log"], ids=["listed", "read"])
+def test_a_topic_that_is_deleted_meanwhile_is_no_loss(name: str) -> None:
+    """Before its directory is listed, or before a segment of it is read."""
+    home = Home(*LETTERS)
+
+    class Deleting(BadDisk):
+        def _check(self, path: str) -> None:
+            if path == LOG + name and home.fs.exists(LOG):
+                with home.home.open() as logs:
+                    logs.delete_topic("t")
+
+    rescued = home.rescue(fs=Deleting(home.fs, {}))
+
+    assert rescued.is_whole
+    assert set(reasons(rescued.partitions[0])) == {"its topic was deleted meanwhile"}
+
+
 def test_other_entries_are_named() -> None:
     """Directories that may hold records are losses; what was deleted and unknown files are not."""
     home = Home(*LETTERS)

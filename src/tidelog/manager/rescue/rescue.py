@@ -14,6 +14,7 @@ from tidelog.codec.checkpoint_file import replace_file, write_checkpoint
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.deletion_settings import NEVER_DELETED
 from tidelog.datadir.catalogue import Catalogue, Topic, write_catalogue
+from tidelog.datadir.deletion_marks import read_catalogue_in_force
 from tidelog.datadir.least_epoch import LeastEpoch, greatest_epoch, write_least_epoch
 from tidelog.datadir.metadata_files import (
     META_PROPERTIES_FILE,
@@ -134,6 +135,10 @@ class Rescue:
                 for number in topic.numbers
             ]
             self._entries += left_out_entries(self._source, self._disk)
+            deleted = self._deleted_meanwhile()
+            for one in done:
+                if one.topic in deleted:
+                    one.excuse("its topic was deleted meanwhile")
             self._describe(beside, directory_id, topics, done)
             self._open_once(beside, done)
             # What could not be read may have been in epochs of which nothing is left.
@@ -239,6 +244,18 @@ class Rescue:
         copy.run()
         fs.sync_directory(directory)
         return copy.done
+
+    def _deleted_meanwhile(self) -> set[str]:
+        """Return the topics that a writer has deleted since the source was opened."""
+        listed = {name: one for name, one in self._source.topics.items() if one.is_listed}
+        known = set()
+        try:
+            for part in self._source.parts:
+                catalogue = read_catalogue_in_force(self._source.fs, part.path)
+                known |= {topic.topic_id for topic in catalogue.topics.values()}
+        except KafkaStorageError:
+            return set()  # what cannot be read says nothing
+        return {name for name, one in listed.items() if one.topic_id not in known}
 
     def _describe(
         self,

@@ -99,6 +99,15 @@ class RescuedPartition:
         if sum(one.is_loss == what.is_loss for one in self.left_out) < MOST_LISTED:
             self.left_out += (what,)
 
+    def excuse(self, reason: str) -> None:
+        """Take nothing for a loss, and say why."""
+        if not self.is_whole:
+            self.is_whole = True
+            self.left_out = tuple(
+                one._replace(reason=reason, is_loss=False) for one in self.left_out
+            )
+            self.gaps = tuple(one._replace(reason=reason, is_loss=False) for one in self.gaps)
+
     def skip(
         self, starts: Ints, ends: Ints, is_loss: Bools, named: Callable[[int, int], OffsetGap]
     ) -> None:
