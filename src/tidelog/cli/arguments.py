@@ -11,6 +11,8 @@ from argparse import ArgumentTypeError
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
+from tidelog.config.whole_numbers import whole_number
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -25,7 +27,7 @@ def whole(
 
     def read(text: str) -> int:
         try:
-            number = int(text)
+            number = whole_number(text)
         except ValueError:
             raise ArgumentTypeError(f"{text}: not a whole number") from None
         if number < least:
@@ -140,7 +142,7 @@ def deletion_end(text: str) -> int:
 
     try:
         word = rules.HIGH_WATERMARK_WORD
-        return rules.deletion_end(word if text in {word, "latest"} else int(text))
+        return rules.deletion_end(word if text in {word, "latest"} else whole_number(text))
     except ValueError:
         raise ArgumentTypeError(
             f"{text}: neither an offset nor latest or {rules.HIGH_WATERMARK_WORD}"

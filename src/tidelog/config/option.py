@@ -23,6 +23,7 @@ from typing import (
 
 from tidelog.config.kafka_names import REMOVED, RENAMED, foreign_names
 from tidelog.config.units import plain_number_hint
+from tidelog.config.whole_numbers import whole_number
 from tidelog.errors import InvalidConfig, InvariantError
 
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ _LOGGER: Final = logging.getLogger(__name__)
 INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1
 _OPTION: Final = "tidelog.option"
-_WHOLE: Final = re.compile(r"[+-]?[0-9]+")
 _DECIMAL: Final = re.compile(
     r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?)"
 )
@@ -72,9 +72,7 @@ def _parse_boolean(text: str) -> bool:
 
 def _whole_parser(name: str, limit: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
-        if not _WHOLE.fullmatch(text):
-            raise ValueError(f"{text!r} is not a whole number")
-        if not -limit - 1 <= (value := int(text)) <= limit:
+        if not -limit - 1 <= (value := whole_number(text)) <= limit:
             raise ValueError(f"{text} does not fit in {name}")
         return value
 

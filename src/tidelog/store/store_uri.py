@@ -11,6 +11,8 @@ import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
+from tidelog.config.option import INT32_MAX
+from tidelog.config.whole_numbers import whole_number
 from tidelog.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ _OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     FILES: (),
 }
+_TIMES: Final = {"timeout_ms", "retry_timeout_ms"}
 ENDPOINT_VARIABLES: Final[Mapping[str, tuple[str, ...]]] = {
     S3: ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
     AZURE: ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
@@ -114,13 +117,24 @@ def parse_store_uri(text: str) -> StoreUri:
 def check_options(kind: str, options: Mapping[str, str]) -> None:
     """Raise InvalidArgument for options that a kind of store has not, and for credentials."""
     by_name = [credential + FROM for credential in _CREDENTIALS[kind]]
-    for name in options:
+    for name, text in options.items():
         if name in _OPTIONS[kind] or name in by_name:
+            if name in _TIMES:
+                _check_ms(name, text)
             continue
         if any(word in name.lower() for word in _SECRET_WORDS):
             raise InvalidArgument(f"option {name} is not taken: {credentials_advice(kind)}")
         known = ", ".join(_OPTIONS[kind]) or "none"
         raise InvalidArgument(f"option {name} is not one of a {kind} store's ({known})")
+
+
+def _check_ms(name: str, text: str) -> None:
+    try:
+        is_valid = 0 < whole_number(text) <= INT32_MAX
+    except ValueError:
+        is_valid = False
+    if not is_valid:
+        raise InvalidArgument(f"option {name} is a number of ms from 1 to {INT32_MAX}, not {text}")
 
 
 def options_of(uri: StoreUri, environ: Mapping[str, str]) -> dict[str, str]:

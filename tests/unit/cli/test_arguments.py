@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidelog.cli.arguments import (
+    deletion_end,
     directory_name,
     either,
     key_value,
@@ -46,6 +47,10 @@ def test_a_word_stands_for_a_value() -> None:
         (key_value, "=b"),
         (whole(), "-1"),
         (whole(), "1.5"),
+        (whole(), "1_0"),
+        (whole(), " 10"),
+        (whole(), "\u0661\u0660"),
+        (deletion_end, "1_0"),
         (whole(), str(2**63)),
         (whole(1), "0"),
         (directory_name, ""),

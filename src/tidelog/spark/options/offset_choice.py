@@ -113,7 +113,8 @@ def _by_partition(text: str, expected: str, *, minimum: int) -> dict[TopicPartit
         if not isinstance(partitions, dict):
             raise InvalidArgument(f"{expected}, not {text!r}")
         for partition, value in partitions.items():
-            if not partition.isdecimal() or type(value) is not int or value < minimum:
+            is_number = partition.isascii() and partition.isdecimal()
+            if not is_number or type(value) is not int or value < minimum:
                 raise InvalidArgument(f"{expected}, not {text!r}")
             values[topic, int(partition)] = value
     return values

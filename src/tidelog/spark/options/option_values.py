@@ -14,6 +14,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
+from tidelog.config.whole_numbers import whole_number
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.moments import time_ms
 from tidelog.env.paths import absolute_path, absolute_place, is_uri
@@ -49,7 +50,7 @@ _CONSUMER_OPTIONS: Final = (
 """Options of the Kafka source that have no effect without a broker; accepted and ignored."""
 
 _CONSUMER_PREFIX: Final = "kafka."
-_DURATION: Final = re.compile(r"\s*(\d+)\s*([a-z]*)\s*")
+_DURATION: Final = re.compile(r"\s*([0-9]+)\s*([a-z]*)\s*")
 _UNIT_MS: Final = {
     "": 1,
     "us": 0.001,
@@ -123,7 +124,7 @@ class OptionMap:
         if text is None:
             return None
         try:
-            value = int(text)
+            value = whole_number(text)
         except ValueError:
             raise InvalidArgument(f"option {name} must be an integer, not {text!r}") from None
         if minimum is not None and value < minimum:

@@ -99,6 +99,8 @@ def test_assign_names_partitions() -> None:
         ({"includeHeaders": "yes"}, "includeHeaders must be true or false, not 'yes'"),
         ({"maxSplitBytes": "10"}, "maxSplitBytes must be at least 65536"),
         ({"maxSplitBytes": "big"}, "maxSplitBytes must be an integer, not 'big'"),
+        ({"maxSplitBytes": "100_000"}, "maxSplitBytes must be an integer, not '100_000'"),
+        ({"startingOffsets": '{"flights":{"\u0661":7}}'}, "startingOffsets must be earliest"),
         ({"includeHeader": "true"}, "did you mean includeHeaders?"),
         ({"colour": "red"}, "unknown option colour"),
         ({"tabel": "segments"}, "unknown option tabel; did you mean table?"),
