@@ -277,6 +277,9 @@ class SystemFiles(WholeFiles):
             if error.errno == errno.ENXIO:  # a socket cannot be opened
                 check_regular(path, os.stat(path).st_mode)
             _check_target(path, error)
+            if mode != "r" and error.errno == errno.ELOOP and os.path.islink(path):
+                reason = "Nothing is written through a link: put the file itself in its place"
+                raise OSError(errno.ELOOP, reason, path) from error
             raise
         found = os.fstat(file.fileno())
         if keep_if_locked(file.take, found):

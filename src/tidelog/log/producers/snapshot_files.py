@@ -76,10 +76,12 @@ class SnapshotFiles:
         if offset not in aside or not self._holds(offset, data):
             try:
                 self._fs.write(self.path(offset), data)
-            except OSError:
+            except OSError as error:
                 with suppress(OSError):
                     self.delete(offset)
-                raise
+                if error.errno not in WRONG_KIND:
+                    raise
+                self._fs.write(self.path(offset), data)  # in place of a link, which is gone now
         aside.discard(offset)
         self._offsets.add(offset)
         self.unsynced.add(offset)
@@ -96,6 +98,8 @@ class SnapshotFiles:
 
     def _holds(self, offset: int, data: bytes) -> bool:
         path = self.path(offset)
+        if self._fs.is_link(path):
+            return False
         try:
             return self._fs.stat(path).size_bytes == len(data) and self._fs.read(path) == data
         except (FileNotFoundError, IsADirectoryError):

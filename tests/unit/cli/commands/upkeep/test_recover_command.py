@@ -186,3 +186,36 @@ def test_the_last_line_has_the_sums_of_all_logs(torn: Cli) -> None:
         f"total: 2 partitions, 1 damaged; {checked} bytes checked, {2 * size // 3} bytes with"
         " 1 readable record would be cut, 0 segments would be removed"
     )
+
+
+@pytest.mark.parametrize("target", ["nothing", "same", "other"])
+def test_a_snapshot_that_is_a_link_is_written_again(
+    topic: Cli, tmp_path: Path, target: str
+) -> None:
+    """It is made of the records in any case; what the link leads to is left alone."""
+    topic.append("a")
+    (snapshot,) = (topic.data / "t-0").glob("*.snapshot")
+    outside, content = tmp_path / "outside", snapshot.read_bytes()
+    if target != "nothing":
+        outside.write_bytes(content if target == "same" else b"theirs")
+    snapshot.unlink()
+    snapshot.symlink_to(outside)
+
+    assert topic.on("recover", "--full").code == 0
+
+    assert (snapshot.is_symlink(), snapshot.read_bytes()) == (False, content)
+    assert not outside.exists() or outside.read_bytes() in {content, b"theirs"}
+
+
+def test_an_active_segment_that_is_a_link_is_told(topic: Cli, tmp_path: Path) -> None:
+    """With what to do: nothing is written through it."""
+    topic.append("a")
+    log = topic.log_file()
+    log.rename(tmp_path / "outside")
+    log.symlink_to(tmp_path / "outside")
+
+    answer = topic.on("recover", "--full")
+
+    assert answer.code == 3
+    assert "put the file itself in its place" in answer.err
+    assert log.is_symlink()
