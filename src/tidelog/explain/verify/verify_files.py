@@ -48,6 +48,16 @@ _MOVE_AWAY: Final = "move it elsewhere: the segments that it would replace are s
 _WAITS: Final = "none needed: a running service, or the next opening, deletes what waits"
 _UNFINISHED: Final = ("is a file that was never finished", "delete it")
 _FOREIGN: Final = ("is not a file of a log", "none needed: it is left alone")
+_WITHOUT: Final = {
+    HIGH_WATERMARK_FILE: "readers then see each log up to its end",
+    RECOVERY_POINT_FILE: "logs are then checked from their start",
+    LOG_START_OFFSET_FILE: (
+        "logs then begin with their first segments, where deleted records may still be"
+    ),
+    CLEANER_OFFSET_FILE: "compacted logs are then cleaned from their start",
+}
+"""The checkpoint files, and what follows if one is deleted."""
+assert set(_WITHOUT) == set(CHECKPOINT_FILES)
 _KNOWN_NAMES: Final = (LEADER_EPOCH_FILE, PARTITION_METADATA_FILE, "quorum-state")
 _KRAFT_SNAPSHOT_SUFFIX: Final = ".checkpoint"
 
@@ -116,9 +126,9 @@ def read_promises(
 ) -> Generator[Finding, None, Promises]:
     """Yield what is wrong with the checkpoint files; return the lines about one log."""
     said: dict[str, int | None] = {}
-    for name in CHECKPOINT_FILES:
+    for name, without in _WITHOUT.items():
         path = os.path.join(data_dir, name)
-        remedy = "correct the file, or delete it: logs are then checked from their start"
+        remedy = f"correct the file, or delete it: {without}"
         lines = yield from attempt(partial(checkpoints.read, path), path, remedy, byte=0)
         said[name] = (lines or {}).get(key)
     return Promises(

@@ -125,8 +125,13 @@ class OffsetIndexCheck(_IndexCheck):
         self._is_seen |= is_here
         self._is_low |= is_here & (self._offsets < batches.base_offset[at])
 
-    def findings(self, end_position: int, next_offset: int) -> Iterator[Finding]:
-        """Yield what is wrong, given where the segment's valid bytes and offsets end."""
+    def findings(
+        self, end_position: int, next_offset: int, *, is_end: bool = True
+    ) -> Iterator[Finding]:
+        """Yield what is wrong, given where the segment's valid bytes and offsets end.
+
+        ``is_end``: the records end there; else damage follows, and entries after it say nothing.
+        """
         yield from self._form()
         is_beyond = (self._positions >= end_position) | (self._offsets >= next_offset)
         steps = (np.diff(self._offsets) <= 0) | (np.diff(self._positions) <= 0)
@@ -138,8 +143,9 @@ class OffsetIndexCheck(_IndexCheck):
             (self._is_low, "names an offset below the batch it points at"),
         ):
             yield from self._at_entries(is_bad, what)
-        after = "after the end of the records"
-        yield from self._beyond(is_beyond, f"points {after}", f"point {after}")
+        if is_end:
+            after = "after the end of the records"
+            yield from self._beyond(is_beyond, f"points {after}", f"point {after}")
 
 
 class TimeIndexCheck(_IndexCheck):
@@ -170,8 +176,8 @@ class TimeIndexCheck(_IndexCheck):
         self._is_late[chosen] = self._timestamps[chosen] < passed
         self._is_early[chosen] = self._timestamps[chosen] > upto[at]
 
-    def findings(self, next_offset: int) -> Iterator[Finding]:
-        """Yield what is wrong, given where the segment's offsets end."""
+    def findings(self, next_offset: int, *, is_end: bool = True) -> Iterator[Finding]:
+        """Yield what is wrong, given where the segment's offsets end; ``is_end`` as above."""
         yield from self._form()
         is_beyond = self._offsets >= next_offset
         steps = (np.diff(self._timestamps) <= 0) | (np.diff(self._offsets) < 0)
@@ -180,9 +186,14 @@ class TimeIndexCheck(_IndexCheck):
             (is_falling & ~is_beyond, "does not come after the entry before it"),
             (self._offsets < self._place.base_offset, "names an offset below the segment's first"),
             (self._is_late & ~is_falling, "has later timestamps before its offset"),
-            (self._is_early & ~is_falling, "has a timestamp that no batch up to its offset has"),
+            (
+                self._is_early & ~is_falling & ~is_beyond,
+                "has a timestamp that no batch up to its offset has",
+            ),
         ):
             yield from self._at_entries(is_bad, what)
+        if not is_end:
+            return
         yield from self._beyond(
             is_beyond,
             "names an offset after the records",

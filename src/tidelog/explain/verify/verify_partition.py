@@ -327,24 +327,22 @@ class LogVerifier:
             for piece in records.pieces(check_crc=True):
                 yield from checks.feed(piece)
                 self._on_progress(self.checked.bytes)
-            position = records.next_position
+            end = records.next_position, checks.batches.next_offset
             if records.end > INT32_MAX:
                 size = f"{records.end:,} bytes, more than a segment can have"
                 what = f"{size}: no log manager loads the log"
-                yield damage(segment.path, position, what, _CUT_BY_HAND)
+                yield damage(segment.path, end[0], what, _CUT_BY_HAND)
                 is_damaged = self._is_damaged = True
                 producers.is_sure = False
             elif records.trailing_bytes:
-                next_offset = checks.batches.next_offset
-                found = self._check_end(segment, promised, file, records, next_offset)
+                found = self._check_end(segment, promised, file, records, end[1])
                 is_damaged = yield from found
                 if is_damaged:
                     self._is_damaged = True
                     producers.is_sure = False
                     yield from search_behind(file, records, bounds, checks.batches, checks.feed)
         yield from self._check_gaps_inside(segment, checks.batches)
-        if not is_damaged:
-            yield from self._check_indexes(segment, checks, position)
+        yield from self._check_indexes(segment, checks, *end, is_end=not is_damaged)
 
     def _check_end(
         self,
@@ -386,7 +384,13 @@ class LogVerifier:
             yield unusual(segment.path, batches.first_gap, what)
 
     def _check_indexes(
-        self, segment: _Segment, checks: _SegmentChecks, end_position: int
+        self,
+        segment: _Segment,
+        checks: _SegmentChecks,
+        end_position: int,
+        next_offset: int,
+        *,
+        is_end: bool,
     ) -> Iterator[Finding]:
         name = self._directory, segment.base_offset
         offset_path, time_path = offset_index_file(*name), time_index_file(*name)
@@ -399,9 +403,8 @@ class LogVerifier:
                 what = "the segment has no time index: opening makes it again, but does not fill it"
                 yield damage(time_path, None, what, REBUILD)
         else:
-            next_offset = checks.batches.next_offset
-            yield from checks.offset_index.findings(end_position, next_offset)
-            yield from checks.time_index.findings(next_offset)
+            yield from checks.offset_index.findings(end_position, next_offset, is_end=is_end)
+            yield from checks.time_index.findings(next_offset, is_end=is_end)
 
     def _index(self, segment: _Segment, name: Callable[[str, int], str]) -> IndexPlace:
         path = name(self._directory, segment.base_offset)

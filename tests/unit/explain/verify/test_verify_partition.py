@@ -6,6 +6,7 @@ import errno
 import os
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 from tests.machinery.log_home import LogHome
 
@@ -15,7 +16,9 @@ from tidelog.explain.verify.verify_partition import LogVerifier, verify_partitio
 from tidelog.log.producers.producer_snapshot import pack_snapshot, unpack_snapshot
 from tidelog.records.builder import build_batch
 from tidelog.records.control import build_marker
+from tidelog.records.memory import walk
 from tidelog.segment.filenames import parse_topic_partition
+from tidelog.segment.index_entries import OFFSET_INDEX_ENTRY
 
 if TYPE_CHECKING:
     from tests.machinery.fields import ProducerFields
@@ -140,6 +143,42 @@ def test_the_snapshots_of_two_shutdowns_are_normal(home: LogHome) -> None:
 
     assert home.files(".snapshot") == [f"{offset:020}.snapshot" for offset in (6, 7)]
     assert findings(home) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("log-start-offset-checkpoint", "begin with their first segments"),
+        ("recovery-point-offset-checkpoint", "checked from their start"),
+        ("replication-offset-checkpoint", "up to its end"),
+        ("cleaner-offset-checkpoint", "cleaned from their start"),
+    ],
+)
+def test_what_follows_if_a_malformed_checkpoint_is_deleted_is_told(
+    home: LogHome, name: str, what: str
+) -> None:
+    """It differs by the file, and of one of them deleted records come back."""
+    home.fs.write(f"/data/{name}", b"garbage")
+
+    (found,) = damage_in(home)
+
+    assert found.path.endswith(name)
+    assert what in found.remedy
+
+
+def test_indexes_are_checked_up_to_a_damaged_batch(home: LogHome) -> None:
+    """Entries after it may be right: nothing is said of them."""
+    log = f"{home.directory}/{0:020d}.log"
+    data = bytearray(home.fs.read(log))
+    first = int(walk(bytes(data)).batches.size[0])
+    data[first + 30] ^= 1
+    home.fs.write(log, data)
+    entries = np.array([(0, 7), (9, 3 * first + 1)], OFFSET_INDEX_ENTRY.dtype)
+    home.fs.write(log.replace(".log", ".index"), entries.tobytes())
+
+    found = [row.what for row in damage_in(home) if row.path.endswith(".index")]
+
+    assert found == ["entry 0 points at a byte where no batch starts"]
 
 
 def test_a_checkpoint_that_cannot_be_read_is_not_to_be_deleted(home: LogHome) -> None:
