@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from tidelog.arrow.encode import TopicEncoder
 from tidelog.errors import InvalidArgument, MessageTooLarge
+from tidelog.records.batch import INT32_MAX
 from tidelog.segment.filenames import check_topic_name
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 ROWS_PART: Final = 8
 """This part of a task's buffer holds rows; encoding them takes about three times their size."""
+MOST_ROWS_BYTES: Final = INT32_MAX
+"""Rows are encoded before they are more: of more, Arrow cannot make one column of bytes."""
 BATCHES_PART: Final = 4
 """This part of a task's buffer holds batches; writing them copies those of one partition."""
 
@@ -99,6 +102,8 @@ class TaskStaging:
             InvalidTopic: the name of a topic that is not there is not valid.
             InvalidArgument: a topic cannot be written.
         """
+        if self._buffered_bytes + rows.nbytes > MOST_ROWS_BYTES:
+            self._encode_buffered(clock)
         self._buffered.setdefault(topic, []).append(rows)
         self._buffered_bytes += rows.nbytes
         if self._buffered_bytes >= self._rows_bytes:

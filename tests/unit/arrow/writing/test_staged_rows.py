@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from tidelog.arrow.batch_form import BatchForm
+from tidelog.arrow.writing import staged_rows
 from tidelog.arrow.writing.staged_rows import BATCHES_PART, TaskStaging, TopicPlan
 from tidelog.codec.compression import Codec
 from tidelog.errors import (
@@ -89,6 +90,19 @@ def test_each_partition_gets_a_run_with_a_manifest_entry() -> None:
         [(now, None, b"a")],
         [(now, None, b"b"), (now, None, b"c")],
     ]
+
+
+def test_rows_are_encoded_before_arrow_cannot_join_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its offsets in a column have 32 bits, however large the buffer is."""
+    monkeypatch.setattr(staged_rows, "MOST_ROWS_BYTES", 150)
+    task = Task()
+    for _ in range(3):
+        task.append(value=["a" * 40], partition=[0])
+
+    (run,) = task.finish()
+
+    data = task.fs.read(f"/data/{run.name}")[run.position : run.end]
+    assert walk(data).batches.records_count.tolist() == [2, 1]
 
 
 def test_a_task_makes_one_file_and_one_sync_whatever_the_number_of_partitions() -> None:
