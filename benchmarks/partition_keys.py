@@ -15,7 +15,7 @@ from measure import Goals, Timing, heading, measure
 from sample import make_records
 
 from tidelog.kernels import rows
-from tidelog.kernels.hashing.murmur import partition_keys, rows_by_partition
+from tidelog.kernels.hashing.murmur import partition_keys
 
 SEED = 20130101
 PARTITIONS = 12
@@ -24,21 +24,19 @@ SAMPLE_KEYS = 1_000
 
 
 def main() -> int:
-    """Print ns a key, for hashing and for sorting by partition; return 1 if the goal is missed."""
+    """Print ns a key; return 1 if the goal is missed."""
     heading(__doc__.splitlines()[0], SEED)
     goals = Goals()
     records = make_records(8 << 20, 100, SEED)
     data, count = records.data, records.record_count
     at, size = records.table[rows.KEY_AT], records.table[rows.KEY_SIZE]
     partitions = np.empty(count, np.int32)
-    starts, order = np.empty(PARTITIONS + 1, np.int64), np.empty(count, np.int64)
     keys = [
         data[a : a + s].tobytes() for a, s in zip(at[:SAMPLE_KEYS], size[:SAMPLE_KEYS], strict=True)
     ]
     timings = measure(
         {
             "murmur2": lambda: partition_keys(data, at, size, PARTITIONS, partitions),
-            "rows by partition": lambda: rows_by_partition(partitions, starts, order),
             "in Python": lambda: [(murmur2(key) & 0x7FFFFFFF) % PARTITIONS for key in keys],
         }
     )

@@ -45,7 +45,7 @@ from tidelog.kernels.encode_kernel import cut_batches, write_batches
 from tidelog.kernels.extract import extract
 from tidelog.kernels.gather import gather, header_positions
 from tidelog.kernels.hashing.crc import crc32c
-from tidelog.kernels.hashing.murmur import partition_keys, rows_by_partition
+from tidelog.kernels.hashing.murmur import partition_keys
 from tidelog.kernels.json.record_lines import PIECES, write_lines
 from tidelog.kernels.record_headers import MOST_LENGTH_BYTES, encode_headers
 from tidelog.kernels.scan_kernel import walk_batches
@@ -256,8 +256,6 @@ def headers(pages: Pages, rng: random.Random) -> None:
         pages.table(rows.RECORD_COLUMNS, 2),
         pages.bytes(max(needed - rng.randrange(3), 0)),
     )
-    chosen = pages.numbers([rng.choice((-1, 0, 1, 2, 3)) for _ in range(5)], np.int32)
-    rows_by_partition(chosen, pages.numbers(np.zeros(4)), pages.numbers(np.zeros(5)))
 
 
 def compact(pages: Pages, rng: random.Random) -> None:

@@ -16,7 +16,7 @@ from tidelog.cleaner.failed_cleanings_file import read_failures, write_failures
 from tidelog.cleaner.pick import LogToClean, examine
 from tidelog.cleaner.states import IDLE, CleaningState, Event, Phase
 from tidelog.env.clock import NS_PER_MS
-from tidelog.errors import CleaningAborted, InvalidArgument, KafkaStorageError
+from tidelog.errors import CleaningAborted, KafkaStorageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -63,7 +63,7 @@ class LogCleanerManager:
             first use. ``logs_of`` can be set later.
         fs: contains the checkpoints.
         clock: decides when retries are due.
-        sleep_ms: sleeps between polls, in ``abort_and_pause`` and ``await_cleaned``.
+        sleep_ms: sleeps between polls, in ``abort_and_pause``.
     """
 
     def __init__(
@@ -394,22 +394,6 @@ class LogCleanerManager:
         """
         with log.watch("lowering the cleaner's checkpoint"):
             self.checkpoints.lower(log.data_dir, key, offset)
-
-    def await_cleaned(self, key: Key, offset: int, max_wait_ms: int) -> bool:
-        """Wait until a partition is cleaned up to ``offset``; return whether it is."""
-        until_ns = self._clock.monotonic_ns() + max_wait_ms * NS_PER_MS
-        while not self._is_cleaned(key, offset):
-            if self._clock.monotonic_ns() >= until_ns:
-                return False
-            self._sleep_ms(min(POLL_MS, max_wait_ms))
-        return True
-
-    def _is_cleaned(self, key: Key, offset: int) -> bool:
-        log = self.logs().get(key)
-        if log is None:
-            raise InvalidArgument(f"there is no log of {key[0]}-{key[1]}")
-        checkpoint = self.checkpoint(key, log)
-        return checkpoint is not None and checkpoint >= offset
 
     def uncleanable_bytes(self, key: Key, log: Log) -> int:
         """Return the cleanable bytes of a failed partition; 0 if they cannot be determined."""

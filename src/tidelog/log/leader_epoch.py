@@ -153,12 +153,6 @@ class LeaderEpochCache:
         return entries[-1] if entries else None
 
     @property
-    def earliest(self) -> EpochEntry | None:
-        """The oldest entry."""
-        entries = self._entries
-        return entries[0] if entries else None
-
-    @property
     def latest_epoch(self) -> int | None:
         """The newest epoch."""
         entries = self._entries
@@ -306,20 +300,3 @@ class LeaderEpochCache:
         entries = self._entries
         at = bisect_right(entries, offset, key=_start)
         return entries[at - 1].epoch if at else None
-
-    def epoch_entry(self, epoch: int) -> EpochEntry | None:
-        """Return the entry of exactly this epoch."""
-        entries = self._entries
-        at = bisect_left(entries, epoch, key=_epoch)
-        return entries[at] if at < len(entries) and entries[at].epoch == epoch else None
-
-    def previous_epoch(self, epoch: int) -> int | None:
-        """Return the greatest epoch below ``epoch``."""
-        at = bisect_left(self._entries, epoch, key=_epoch)
-        return self._entries[at - 1].epoch if at else None
-
-    def next_epoch(self, epoch: int) -> int | None:
-        """Return the smallest epoch above ``epoch``."""
-        entries = self._entries
-        at = bisect_right(entries, epoch, key=_epoch)
-        return entries[at].epoch if at < len(entries) else None

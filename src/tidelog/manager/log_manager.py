@@ -311,11 +311,6 @@ class LogManager(OfOneProcess):
         """Return all open logs, also those that a partition will move to."""
         return self._registry.all_logs()
 
-    def logs_of(self, topic: str) -> list[Log]:
-        """Return all open logs of a topic, also those that a partition will move to."""
-        current = self._registry.logs(topic).values()
-        return [*current, *self._registry.futures(topic).values()]
-
     def partition(self, topic: str, partition: int) -> Partition:
         """Return one partition to append to and read from; on first use its log is loaded.
 

@@ -448,22 +448,6 @@ def test_a_line_is_lowered_durably_at_the_second_try(place: Place) -> None:
     place.logs.clear()
 
 
-def test_await_cleaned_waits_for_the_checkpoint(place: Place) -> None:
-    """The wait ends when the checkpoint reaches the offset, or when the time is over."""
-    place.grab()
-
-    def finish() -> None:
-        if place.manager.state(TWO).phase is Phase.IN_PROGRESS:
-            place.manager.done_cleaning(TWO, place.logs[TWO], 4)
-
-    place.on_sleep = finish
-
-    assert place.manager.await_cleaned(TWO, 4, 1000)
-    assert not place.manager.await_cleaned(TWO, 5, 100)
-    with pytest.raises(InvalidArgument):
-        place.manager.await_cleaned(("gone", 0), 1, 10)
-
-
 def test_an_unreadable_checkpoint_means_never_cleaned(place: Place) -> None:
     """A damaged file costs work but no records: everything counts as dirty.
 

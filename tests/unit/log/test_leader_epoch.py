@@ -412,27 +412,18 @@ def test_the_end_of_an_epoch_is_the_start_of_the_next(
     assert place.cache.end_offset_for(epoch, log_end_offset=20) == expected
 
 
-def test_lookups_find_neighbours_and_the_epoch_of_an_offset() -> None:
-    """Epochs are found by number, by neighbour and by offset.
+def test_lookups_find_the_latest_epoch_and_that_of_an_offset() -> None:
+    """An offset below all entries has no epoch that is known, an empty cache no latest one.
 
     Scenario: LeaderEpochFileCacheTest.shouldFetchEpochForGivenOffset,
-    LeaderEpochFileCacheTest.shouldFetchLatestEpochOfEmptyCache,
-    LeaderEpochFileCacheTest.testFindNextEpoch, LeaderEpochFileCacheTest.testFindPreviousEntry,
-    LeaderEpochFileCacheTest.testFindPreviousEpoch, LeaderEpochFileCacheTest.testGetEpochEntry,
-    LeaderEpochFileCacheTest.testPreviousEpoch
+    LeaderEpochFileCacheTest.shouldFetchLatestEpochOfEmptyCache
     """
     cache = Place((2, 6), (3, 8), (4, 11)).cache
-    assert (cache.earliest, cache.latest) == (EpochEntry(2, 6), EpochEntry(4, 11))
-    assert cache.latest_epoch == 4
+    assert (cache.latest, cache.latest_epoch) == (EpochEntry(4, 11), 4)
     cache = Place((2, 6), (4, 11)).cache
 
     assert [cache.epoch_for_offset(offset) for offset in (5, 6, 10, 11)] == [None, 2, 2, 4]
-    assert (cache.previous_epoch(4), cache.previous_epoch(2)) == (2, None)
-    assert (cache.next_epoch(2), cache.next_epoch(4)) == (4, None)
-    assert (cache.epoch_entry(4), cache.epoch_entry(3)) == (EpochEntry(4, 11), None)
-    assert (cache.epoch_entry(2), cache.epoch_entry(5)) == (EpochEntry(2, 6), None)
-    assert (cache.latest_epoch, Place().cache.latest_epoch) == (4, None)
-    assert (Place().cache.earliest, Place().cache.latest) == (None, None)
+    assert (Place().cache.latest, Place().cache.latest_epoch) == (None, None)
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,8 @@ from tidelog.kernels.rows import BAD_ARGUMENT
 from tidelog.kernels.runtime.intrinsics import address_of, load8, load32, multiply64
 from tidelog.kernels.runtime.jit import (
     BYTES,
-    INT32S,
     INT64S,
     WRITABLE_INT32S,
-    WRITABLE_INT64S,
     inlined,
     kernel,
 )
@@ -90,35 +88,3 @@ def partition_keys(
             return BAD_ARGUMENT
         out[index] = (murmur2(first + at[index], length) & 0x7FFF_FFFF) % partitions
     return nulls
-
-
-@kernel(f"int64({INT32S}, {WRITABLE_INT64S}, {WRITABLE_INT64S})")
-def rows_by_partition(
-    partitions: npt.NDArray[np.int32],
-    starts: npt.NDArray[np.int64],
-    rows: npt.NDArray[np.int64],
-) -> int:
-    """Sort row numbers by partition; the sort is stable.
-
-    ``starts`` has one element more than there are partitions; on return, the rows of partition p
-    are ``rows[starts[p]:starts[p + 1]]``. Returns the number of rows, or BAD_ARGUMENT if a
-    partition is out of range.
-    """
-    last = starts.size - 1
-    if last < 1 or rows.size < partitions.size:
-        return BAD_ARGUMENT
-    starts[:] = 0
-    for row in range(partitions.size):
-        if not 0 <= partitions[row] < last:
-            return BAD_ARGUMENT
-        starts[partitions[row] + 1] += 1
-    for partition in range(last):
-        starts[partition + 1] += starts[partition]
-    for row in range(partitions.size):
-        partition = partitions[row]
-        rows[starts[partition]] = row
-        starts[partition] += 1
-    for partition in range(last, 0, -1):
-        starts[partition] = starts[partition - 1]
-    starts[0] = 0
-    return partitions.size

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from aiokafka.partitioner import murmur2
 
-from tidelog.kernels.hashing.murmur import partition_keys, rows_by_partition
+from tidelog.kernels.hashing.murmur import partition_keys
 from tidelog.kernels.rows import BAD_ARGUMENT
 from tidelog.records.partitioner import HASHES
 
@@ -76,23 +76,3 @@ def test_there_must_be_partitions(run: Callable[[Any], Any], partitions: int) ->
     )
 
     assert found == BAD_ARGUMENT
-
-
-def sorted_rows(kernel: Callable[..., int], partitions: list[int], count: int) -> Any:
-    starts = np.full(count + 1, 77, np.int64)
-    found = np.zeros(len(partitions), np.int64)
-    total = kernel(np.array(partitions, np.int32), starts, found)
-    return total, starts.tolist(), found.tolist()
-
-
-def test_rows_are_sorted_by_partition_in_their_order(run: Callable[[Any], Any]) -> None:
-    """Each partition's rows are contiguous, in their original order; a partition may be empty."""
-    found = sorted_rows(run(rows_by_partition), [2, 0, 2, 3, 0, 2], 5)
-
-    assert found == (6, [0, 2, 2, 5, 6, 6], [1, 4, 0, 2, 5, 3])
-
-
-@pytest.mark.parametrize("bad", [-1, 2, 2**31 - 1])
-def test_a_partition_out_of_range_is_refused(run: Callable[[Any], Any], bad: int) -> None:
-    """A partition outside the table is rejected."""
-    assert sorted_rows(run(rows_by_partition), [0, bad], 2)[0] == BAD_ARGUMENT

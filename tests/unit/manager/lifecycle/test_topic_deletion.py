@@ -389,7 +389,7 @@ def home_with_a_move_under_way() -> ManagerHome:
         manager.create_topic(name)
         fill(manager, name, 0, 3)
         manager.move_partition(
-            name, 0, "/a" if "/b" in manager.logs_of(name)[0].directory else "/b"
+            name, 0, "/a" if "/b" in manager.partition(name, 0).log.directory else "/b"
         )
     home.restart()
     return home

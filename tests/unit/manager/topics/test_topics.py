@@ -29,7 +29,7 @@ def test_a_topics_new_settings_reach_its_open_logs() -> None:
         manager.create_topic("t", 2)
         manager.create_topic("u")
         manager.alter_topic("t", {"retention.ms": "7"})
-        found = {log.config.retention_ms for log in manager.logs_of("t")}
+        found = {one.log.config.retention_ms for one in manager.partitions("t")}
 
         assert found == {7}
         assert manager.partition("u", 0).log.config.retention_ms == home.defaults.retention_ms
