@@ -16,6 +16,8 @@ import zlib
 from random import Random
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tests.machinery.record_values import iterate
+
 from tidelog.cleaner.cleaner import Cleaner, CleanerSettings
 from tidelog.cleaner.pick import examine
 from tidelog.cleaner.throttle import CleanerIo
@@ -25,7 +27,6 @@ from tidelog.errors import CorruptSnapshot, KafkaError, TidelogError
 from tidelog.log.log import Log
 from tidelog.log.producers.producer_snapshot import unpack_snapshot
 from tidelog.log.producers.producer_state import ProducerStateConfig
-from tidelog.records.decoding.to_damage import iterate
 from tidelog.records.isolation import Isolation
 from tidelog.records.memory import walk
 from tidelog.records.validation.append_origin import AppendOrigin

@@ -9,6 +9,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.machinery.record_values import iterate
 
 from tidelog.cleaner.cleanable_range import OffsetsToClean
 from tidelog.cleaner.cleaner import Cleaner, CleanerSettings
@@ -19,7 +20,6 @@ from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.explain.segment_contents import contents_of
 from tidelog.log.log import Log
 from tidelog.readonly.read_only_log import open_read_only
-from tidelog.records.decoding.to_damage import iterate
 from tidelog.records.memory import walk
 from tidelog.testing import ManualClock, ManualScheduler
 

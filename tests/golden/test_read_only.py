@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tests.machinery.record_values import iterate
+
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.readonly.read_only_log import open_read_only
-from tidelog.records.decoding.to_damage import iterate
 from tidelog.records.file_records import FileRecords
 from tidelog.records.isolation import ReadUpTo
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hypothesis import HealthCheck, Phase, given, settings
+from tests.machinery.record_values import iterate
 from tests.machinery.strategies import batch_samples, batches, stored_batches
 
 from tidelog.codec.compression import Codec
 from tidelog.records.batch import BATCH_HEADER, TimestampType
-from tidelog.records.decoding.to_damage import iterate
 from tidelog.records.memory import walk
 
 if TYPE_CHECKING:

@@ -237,7 +237,7 @@ def test_a_plan_names_the_records_that_a_cleaning_drops(steps: list[Any]) -> Non
 
 def keys_of(log: Log) -> dict[int, bytes | None]:
     """Return the keys of all records in the files, markers included, by offset."""
-    from tidelog.records.decoding.to_damage import iterate
+    from tests.machinery.record_values import iterate
 
     return {
         record.offset: record.key

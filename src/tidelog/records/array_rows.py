@@ -51,11 +51,6 @@ def every(mask: Bools) -> bool:
     return int(np.count_nonzero(mask)) == mask.size
 
 
-def greatest(column: Ints) -> int:
-    """Return the greatest of one or more numbers; faster than ``max``, see ``every``."""
-    return int(column.item(column.argmax()))
-
-
 def increases(column: Ints) -> bool:
     """Return whether each number is greater than the one before."""
     return every(column[1:] > column[:-1])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 import numpy as np
 
 from tidelog.env.pooled_file import PooledFile
-from tidelog.errors import CorruptIndex, InvalidArgument
+from tidelog.errors import InvalidArgument
 from tidelog.segment.index_file import IndexFile, read_index_file
 
 if TYPE_CHECKING:
@@ -140,20 +140,6 @@ class AbstractIndex(IndexFile):
             return None
         at = published.filled - 1
         return published.keys.item(at), published.values.item(at)
-
-    def numbered(self, number: int) -> tuple[int, int]:
-        """Return key and value of an entry, counted from 0; InvalidArgument beyond the last."""
-        entries = self.entries()
-        if not 0 <= number < entries.filled:
-            raise InvalidArgument(f"{self.path} has no entry {number}, only {entries.filled}")
-        return int(entries.keys[number]), int(entries.values[number])
-
-    def check_size(self) -> None:
-        """Raise CorruptIndex if the size of the file is not a multiple of the entry size."""
-        self.entries()
-        size = self._entry_bytes
-        if self._file_bytes % size:
-            raise CorruptIndex(f"size of {self.path} is not a multiple of {size} bytes")
 
     def check_room(self) -> None:
         """Raise InvalidArgument if no entry can be appended."""

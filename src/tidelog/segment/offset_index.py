@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from tidelog.errors import (
-    CorruptIndex,
     OffsetsOutOfOrder,
     SegmentOffsetOverflow,
 )
@@ -39,11 +38,6 @@ class OffsetIndex(AbstractIndex):
         """Offset of the last entry; the base offset if there is none."""
         last = self.last()
         return self.base_offset if last is None else self.base_offset + last[0]
-
-    def entry(self, number: int) -> OffsetPosition:
-        """Return entry ``number``, counted from 0; InvalidArgument beyond the last."""
-        relative, position = self.numbered(number)
-        return OffsetPosition(self.base_offset + relative, position)
 
     def lookup(self, offset: int) -> OffsetPosition:
         """Return the last entry at or below ``offset``; (base offset, 0) if there is none."""
@@ -101,12 +95,6 @@ class OffsetIndex(AbstractIndex):
         """Remove the entries at or above ``offset``."""
         entries = self.entries()
         self.keep(_search(entries.filled_keys, offset - self.base_offset, "left"))
-
-    def sanity_check(self) -> None:
-        """Raise CorruptIndex if the last entry or the length of the file is not valid."""
-        if self.entry_count and self.last_offset < self.base_offset:
-            raise CorruptIndex(f"{self.path} ends below the base offset {self.base_offset}")
-        self.check_size()
 
     def _check_order(self, relative: NDArray[np.int64]) -> None:
         last = self.last()

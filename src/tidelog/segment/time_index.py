@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from tidelog.errors import (
-    CorruptIndex,
     InvariantError,
     OffsetsOutOfOrder,
     SegmentOffsetOverflow,
@@ -44,11 +43,6 @@ class TimeIndex(AbstractIndex):
         if last is None:
             return TimestampOffset(NO_TIMESTAMP, self.base_offset)
         return TimestampOffset(last[0], self.base_offset + last[1])
-
-    def entry(self, number: int) -> TimestampOffset:
-        """Return entry ``number``, counted from 0; InvalidArgument beyond the last."""
-        timestamp, relative = self.numbered(number)
-        return TimestampOffset(timestamp, self.base_offset + relative)
 
     def lookup(self, timestamp: int) -> TimestampOffset:
         """Return the last entry at or before ``timestamp``; (-1, base offset) if none."""
@@ -104,16 +98,6 @@ class TimeIndex(AbstractIndex):
         relative = self.entries().filled_values
         wanted = min(max(offset - self.base_offset, 0), np.iinfo(np.int64).max)
         self.keep(int(relative.searchsorted(wanted, "left")))
-
-    def sanity_check(self) -> None:
-        """Raise CorruptIndex if the last entry or the length of the file is not valid."""
-        if self.entry_count:
-            last = self.last_entry
-            if last.timestamp < self.entry(0).timestamp:
-                raise CorruptIndex(f"{self.path} ends with a timestamp below its first")
-            if last.offset < self.base_offset:
-                raise CorruptIndex(f"{self.path} ends below the base offset {self.base_offset}")
-        self.check_size()
 
     def _greater_ones(
         self, timestamps: NDArray[np.int64], offsets: NDArray[np.int64]

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.machinery.old_batches import build_old
+from tests.machinery.record_values import iterate
 
 from tidelog.arrow.decode import DIRECT_ROWS, MAX_ROWS, ArrowDecoder
 from tidelog.arrow.schema import COLUMNS, SCHEMA, SCHEMA_WITH_HEADERS, select
@@ -20,7 +21,6 @@ from tidelog.kernels.runtime import gate
 from tidelog.records.batch import TimestampType
 from tidelog.records.builder import BatchSpec, build_batch
 from tidelog.records.decoding.record_columns import decode
-from tidelog.records.decoding.to_damage import iterate
 from tidelog.records.memory import walk
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.machinery.record_values import iterate
 
 from tidelog.arrow.batch_form import BatchForm
 from tidelog.arrow.encode import TopicEncoder
@@ -21,7 +22,6 @@ from tidelog.errors import (
     UnknownTopicOrPartition,
 )
 from tidelog.kernels.runtime import gate
-from tidelog.records.decoding.to_damage import iterate
 from tidelog.records.memory import walk
 from tidelog.records.partitioner import partition_for_key
 

@@ -6,12 +6,12 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.machinery.record_values import iterate
 
 from tidelog.codec.compression import Codec
 from tidelog.errors import InvalidArgument
 from tidelog.records.batch import BATCH_HEADER, BatchFlags, TimestampType
 from tidelog.records.builder import BatchFields, BatchSpec, build_batch, empty_batch
-from tidelog.records.decoding.to_damage import iterate
 from tidelog.records.memory import walk
 
 if TYPE_CHECKING:

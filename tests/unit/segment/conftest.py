@@ -16,9 +16,11 @@ from tidelog.segment.segment import LogSegment
 from tidelog.testing import CrashFileSystem, ManualClock, build_batch
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from tidelog.records.builder import BatchFields
+    from tidelog.segment.offset_index import OffsetIndex
+    from tidelog.segment.time_index import TimeIndex
 
 DIRECTORY = "/data/topic-0"
 
@@ -102,11 +104,23 @@ class Room:
 
 def entries(segment: LogSegment) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
     """Return the entries of a segment's offset index and of its time index."""
-    offsets, times = segment.offset_index, segment.time_index
-    return (
-        [offsets.entry(i) for i in range(offsets.entry_count)],
-        [times.entry(i) for i in range(times.entry_count)],
-    )
+    return offset_entries(segment.offset_index), time_entries(segment.time_index)
+
+
+def offset_entries(index: OffsetIndex) -> list[tuple[int, int]]:
+    """Return offset and position of each entry."""
+    return [(index.base_offset + key, value) for key, value in fields(index)]
+
+
+def time_entries(index: TimeIndex) -> list[tuple[int, int]]:
+    """Return timestamp and offset of each entry."""
+    return [(key, index.base_offset + value) for key, value in fields(index)]
+
+
+def fields(index: OffsetIndex | TimeIndex) -> Iterator[tuple[int, int]]:
+    """Yield the entries of an index as they are in its file."""
+    found = index.entries()
+    return zip(found.filled_keys.tolist(), found.filled_values.tolist(), strict=True)
 
 
 def legacy_entry(offset: int, timestamp: int, value: bytes, attributes: int = 0) -> bytes:

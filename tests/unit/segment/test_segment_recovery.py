@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.unit.segment.conftest import offset_entries
 
 from tidelog.errors import CorruptMessage, InvalidRecord, SegmentOffsetOverflow
 from tidelog.records.batch import BATCH_HEADER, INT32_MAX
@@ -269,7 +270,7 @@ def test_a_kept_batch_is_left_out_of_the_indexes(room: Room) -> None:
     assert segment.recover(observer, None, treated(segment, keeps=True)) == 0
 
     size = len(parts[0])
-    entries = [segment.offset_index.entry(at) for at in range(segment.offset_index.entry_count)]
+    entries = offset_entries(segment.offset_index)
     assert observer.seen == [(5, 5), (6, 6), (8, 8), (9, 9)]
     assert entries == [(6, size), (8, 3 * size), (9, 4 * size)]
     assert segment.largest_so_far() == (99, 9)
@@ -283,7 +284,7 @@ def test_bytes_that_are_left_out_count_for_the_distance_of_index_entries(room: R
 
     segment.recover(None, None, treated(segment, keeps=True))
 
-    entries = [segment.offset_index.entry(at) for at in range(segment.offset_index.entry_count)]
+    entries = offset_entries(segment.offset_index)
     assert entries == [(3, 3 * len(parts[0])), (5, 5 * len(parts[0]))]
 
 
@@ -403,7 +404,7 @@ def test_old_formats_are_indexed_by_their_last_offsets(room: Room) -> None:
 
     segment.recover()
 
-    entries = [segment.offset_index.entry(i) for i in range(segment.offset_index.entry_count)]
+    entries = offset_entries(segment.offset_index)
     assert entries == [(3, len(parts[0])), (4, len(parts[0] + parts[1]))]
     assert segment.largest_so_far() == (9, 3)
 
@@ -523,7 +524,7 @@ def test_an_entry_comes_no_earlier_for_bytes_that_are_left_out(room: Room) -> No
 
     segment.recover(None, None, treated(segment, keeps=True))
 
-    entries = [segment.offset_index.entry(at) for at in range(segment.offset_index.entry_count)]
+    entries = offset_entries(segment.offset_index)
     assert entries == [(4, 4 * len(parts[0]))]
 
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from tests.unit.segment.conftest import time_entries
 
 from tidelog.errors import (
-    CorruptIndex,
     InvalidArgument,
     InvariantError,
     OffsetsOutOfOrder,
     SegmentOffsetOverflow,
 )
-from tidelog.segment.index_entries import TIME_INDEX_ENTRY, TimestampOffset
+from tidelog.segment.index_entries import TimestampOffset
 from tidelog.segment.time_index import TimeIndex
 
 if TYPE_CHECKING:
@@ -83,15 +83,13 @@ def test_an_empty_index_has_no_timestamp(room: Room) -> None:
 
 
 def test_entries_survive_reopening(room: Room) -> None:
-    """The last entry is found without loading the file, the others by number."""
+    """The last entry is found without loading the file."""
     filled(room).close()
 
     again = make(room)
 
     assert again.last_entry == TimestampOffset(50, BASE + 50)
-    assert again.entry(0) == TimestampOffset(10, BASE + 10)
-    with pytest.raises(InvalidArgument):
-        again.entry(5)
+    assert time_entries(again)[0] == (10, BASE + 10)
 
 
 def test_a_timestamp_that_is_not_greater_is_skipped(room: Room) -> None:
@@ -296,42 +294,3 @@ def test_truncation_to_nothing(room: Room) -> None:
     index.keep(0)
 
     assert index.last_entry == (-1, BASE)
-
-
-def test_a_valid_index_passes_its_check(room: Room) -> None:
-    """So does an empty one, and one whose only entry is at the base offset."""
-    index = make(room)
-    index.sanity_check()
-    index.maybe_append(5, BASE)
-    index.sanity_check()
-
-    filled(room).sanity_check()
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        np.array([(10, 1), (9, 2)], TIME_INDEX_ENTRY.dtype).tobytes(),
-        np.array([(10, 1), (11, -2)], TIME_INDEX_ENTRY.dtype).tobytes(),
-        np.array([(10, 1)], TIME_INDEX_ENTRY.dtype).tobytes() + b"odd",
-    ],
-)
-def test_an_inconsistent_index_is_corrupt(room: Room, data: bytes) -> None:
-    """Last timestamp below the first, last offset below the base, or an odd length.
-
-    Scenario: TimeIndexTest.testSanityCheck
-    """
-    room.fs.write(room.path(NAME), data)
-
-    with pytest.raises(CorruptIndex):
-        make(room).sanity_check()
-
-
-@pytest.mark.parametrize("number", [-1, 0])
-def test_the_number_of_an_entry_is_checked(room: Room, number: int) -> None:
-    """An empty index has no entries.
-
-    Scenario: TimeIndexTest.testEntryOverflow
-    """
-    with pytest.raises(InvalidArgument):
-        make(room).entry(number)

@@ -6,7 +6,6 @@ iterators return those records too.
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
     from tidelog.codec.layout import Buffer
     from tidelog.records.batch_columns import BatchColumns
-    from tidelog.records.record import Record
 
 _VALUES_BYTES: Final = 256 << 10
 """Bytes of records that become values at a time: about what a processor's cache holds."""
@@ -53,28 +51,13 @@ def decode_to_damage(
         raise
 
 
-def iterate(
-    data: Buffer,
-    batches: BatchColumns,
-    *,
-    control: bool = False,
-    limit: int = DEFAULT_DECOMPRESSED_LIMIT,
-) -> Iterator[Record]:
-    """Yield the records of ``batches`` as values; ``control`` includes control records. For tools.
-
-    Errors are those of ``decode``, raised after the records before the damage.
-    """
-    wanted = batches if control else batches.select(~batches.is_control)
-    groups = decode_to_damage(data, wanted, limit=limit, group_bytes=_VALUES_BYTES)
-    return chain.from_iterable(group.records() for group in groups)
-
-
 def ascending(
     data: Buffer, batches: BatchColumns, next_offset: int
 ) -> Generator[RecordColumns, None, int]:
     """Yield the records that applications see, from ``next_offset`` on; return the next one's.
 
-    A record at or below an offset that was yielded is left out. Errors are those of ``iterate``.
+    A record at or below an offset that was yielded is left out. Errors are those of
+    ``decode_to_damage``.
     """
     wanted = batches.select(~batches.is_control)
     for group in decode_to_damage(data, wanted, group_bytes=_VALUES_BYTES):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+from tests.machinery.record_values import iterate
 
 from tidelog.arrow.batch_form import BatchForm
 from tidelog.arrow.writing import staged_rows
@@ -22,7 +23,6 @@ from tidelog.errors import (
     KafkaStorageError,
     MessageTooLarge,
 )
-from tidelog.records.decoding.to_damage import iterate
 from tidelog.records.memory import walk
 from tidelog.records.validation.policy import LeaderPolicy
 from tidelog.staging.bundle import BundleWriter

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from tests.machinery.old_batches import build_old
+from tests.machinery.record_values import iterate
 
 from tidelog.codec.compression import Codec
 from tidelog.errors import (
@@ -20,7 +21,7 @@ from tidelog.records.batch import BATCH_HEADER, TimestampType
 from tidelog.records.builder import build_batch, empty_batch, pack_batch
 from tidelog.records.control import build_marker
 from tidelog.records.decoding.record_columns import decode, decode_groups
-from tidelog.records.decoding.to_damage import decode_to_damage, iterate
+from tidelog.records.decoding.to_damage import decode_to_damage
 from tidelog.records.memory import walk
 
 if TYPE_CHECKING:

@@ -7,12 +7,13 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.record_values import iterate
 
 from tidelog.codec.compression import Codec, compress
 from tidelog.errors import CorruptMessage, InvalidRecord
 from tidelog.records.batch import BATCH_HEADER
 from tidelog.records.builder import build_batch, pack_batch
-from tidelog.records.decoding.to_damage import decode_to_damage, iterate
+from tidelog.records.decoding.to_damage import decode_to_damage
 from tidelog.records.memory import walk
 
 if TYPE_CHECKING:

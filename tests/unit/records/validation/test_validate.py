@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from tests.machinery.old_batches import build_entry, build_old
+from tests.machinery.record_values import iterate
 
 from tidelog.codec.compression import Codec, compress
 from tidelog.config.log_config import LogConfig
@@ -20,7 +21,6 @@ from tidelog.errors import (
 from tidelog.records.batch import BATCH_HEADER, TimestampType
 from tidelog.records.builder import build_batch, pack_batch
 from tidelog.records.control import build_marker, read_marker
-from tidelog.records.decoding.to_damage import iterate
 from tidelog.records.memory import walk
 from tidelog.records.record import Record, write_record
 from tidelog.records.validation.analyze import analyze
