@@ -40,24 +40,11 @@ class ReadOnlyFile:
     def will_read(self, start: int, end: int) -> None:
         """Take note that bytes ``[start, end)`` will be read in order; most files need not."""
 
-    def pwrite(self, data: Buffer, position: int) -> None:
-        """Refuse."""
-        self._refuse(data, position)
-
-    def truncate(self, size: int) -> None:
-        """Refuse."""
-        self._refuse(size)
-
-    def start_writeback(self, size: int, position: int) -> None:
-        """Refuse."""
-        self._refuse(size, position)
-
-    def sync(self) -> None:
-        """Refuse."""
-        self._refuse()
-
-    def _refuse(self, *_: object) -> NoReturn:
+    def refuse(self, *_: object) -> NoReturn:
+        """Raise what every operation raises that would change something."""
         raise InvariantError(f"{self.path} was opened to be read only")
+
+    pwrite = truncate = start_writeback = sync = refuse
 
 
 class FileBelow(ReadOnlyFile):

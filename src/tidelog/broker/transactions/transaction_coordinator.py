@@ -525,14 +525,20 @@ class TransactionCoordinator:
 
     def _time_out(self, name: str) -> None:
         self._timeouts.pop(name, None)
+        if self._late(name) is not None:
+            _log.warning("transaction-timed-out topic=%s id=%r", TRANSACTIONS_TOPIC, name)
+            self._begin(self._abort_late, name)
+
+    def _late(self, name: str) -> Transaction | None:
+        """Return the transaction of an id if it is to be aborted now; watch it while it is busy."""
         known = self.transactions.get(name)
-        if known is None or known.state is not State.ONGOING:
-            return
+        # Its client may have ended it since, and begun the next one, which has a time of its own.
+        if known is None or known.state is not State.ONGOING or name in self._timeouts:
+            return None
         if name in self._busy:
             self._watch(known, at_least_ms=_RETRY_MS)
-            return
-        _log.warning("transaction-timed-out topic=%s id=%r", TRANSACTIONS_TOPIC, name)
-        self._begin(self._abort_late, name)
+            return None
+        return known
 
     def _begin(self, work: Callable[..., Coroutine[Any, Any, None]], *given: Any) -> None:  # noqa: ANN401 - what the work takes
         task = asyncio.get_running_loop().create_task(work(*given))
@@ -540,12 +546,8 @@ class TransactionCoordinator:
         task.add_done_callback(self._tasks.discard)
 
     async def _abort_late(self, name: str) -> None:
-        known = self.transactions.get(name)
-        # Its client may have ended it since, and begun the next one, which has a time of its own.
-        if known is None or known.state is not State.ONGOING or name in self._timeouts:
-            return
-        if name in self._busy:
-            self._watch(known, at_least_ms=_RETRY_MS)
+        known = self._late(name)
+        if known is None:
             return
         try:
             with self._alone(name):
