@@ -257,14 +257,13 @@ def partition_option(text: str, *, required: bool = False) -> Part:
     )
 
 
-def partitions_option(text: str, *, required: bool = False, default: int | None = None) -> Part:
+def partitions_option(text: str, *, required: bool = False) -> Part:
     """Return ``-p N`` of a command that makes partitions: how many there are to be."""
     return argument(
         "-p",
         "--partitions",
         type=whole(1, rule="a topic has at least 1 partition"),
         required=required,
-        default=default,
         metavar="N",
         help=text,
     )

@@ -180,14 +180,12 @@ class Topic(TopicSettings):
         *,
         partitions: Mapping[int, UUID] | None = None,
         config: Mapping[str, str] | None = None,
-        birth: Mapping[str, str] | None = None,
     ) -> Topic:
         """Return the topic with other partitions or settings, as a later revision."""
         return replace(
             self,
             partitions=self.partitions if partitions is None else partitions,
             config=self.config if config is None else config,
-            birth=self.birth if birth is None else birth,
             revision=self.revision + 1,
         )
 

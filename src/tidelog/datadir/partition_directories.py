@@ -167,9 +167,7 @@ def survey(
     return Surveyed(sorted(live), dict(sorted(foreign.items())))
 
 
-def live_partitions(
-    fs: FileSystem, path: str, *, without: Container[str] = ()
-) -> list[TopicPartition]:
+def live_partitions(fs: FileSystem, path: str) -> list[TopicPartition]:
     """Return the partitions whose directories lie in a data directory, in order.
 
     As ``survey``, but an empty directory with the name of a partition is one: it is not opened.
@@ -177,7 +175,7 @@ def live_partitions(
     links, live = PartitionLinks(fs, [path]), []
     for name in fs.list(path):
         key, directory = partition_of(name), os.path.join(path, name)
-        if key is None or name in without or not is_directory(fs, directory):
+        if key is None or not is_directory(fs, directory):
             continue
         if links.why_foreign(directory) is None:
             live.append(key)

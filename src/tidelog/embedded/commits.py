@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from tidelog.config.broker_config import BrokerConfig
-from tidelog.config.log_config import LogConfig
 from tidelog.datadir.effective_config import NO_SETTINGS
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.machine import brief_machine
@@ -38,7 +37,6 @@ def commit_when_possible(
     transaction: Transaction,
     *,
     timeout_ms: int = DEFAULT_TIMEOUT_MS,
-    config: Mapping[str, str] = NO_SETTINGS,
     overrides: Mapping[str, str] = NO_SETTINGS,
     machine: Machine | None = None,
     on_point: Callable[[CommitPoint], None] = lambda _: None,
@@ -56,8 +54,8 @@ def commit_when_possible(
         transaction: its staged files are complete.
         timeout_ms: how long to wait while another process holds a directory, and again once that
             process has begun to commit; 0: not at all.
-        config: topic defaults under Kafka's names, for a commit by this process.
-        overrides: topic settings that take precedence over a topic's own, as ``config``.
+        overrides: topic settings that take precedence over a topic's own, for a commit by this
+            process.
         machine: disk, clock and the rest; None: this machine's.
         on_point: called with each moment that the commit reaches.
 
@@ -75,7 +73,7 @@ def commit_when_possible(
     if data_dir not in paths:
         raise InvalidArgument(f"{data_dir} is not one of {', '.join(paths)}")
     here = brief_machine(SYSTEM_FILES, SYSTEM_CLOCK) if machine is None else machine
-    settings = BrokerConfig(log_dirs=paths, log_defaults=LogConfig.parse(config))
+    settings = BrokerConfig(log_dirs=paths)
 
     @contextmanager
     def open_here() -> Iterator[Commit]:

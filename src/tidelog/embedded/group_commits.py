@@ -55,21 +55,15 @@ def commit_positions(
         txn.add_positions(group, positions, before=None)
 
 
-def delete_group(
-    path: str,
-    group: str,
-    keys: Collection[TopicPartition],
-    *,
-    timeout_ms: int = DEFAULT_TIMEOUT_MS,
-) -> None:
+def delete_group(path: str, group: str, keys: Collection[TopicPartition]) -> None:
     """Delete a group with its positions in these partitions; durable when this returns.
 
-    ``timeout_ms``: see ``commit_when_possible``, whose errors this has. Raises NonEmptyGroup if
-    the process that holds the directory has a reader of the group, or members of it.
+    Errors as ``commit_when_possible``. Raises NonEmptyGroup if the process that holds the
+    directory has a reader of the group, or members of it.
     """
     check_group(group)
     machine = brief_machine(SYSTEM_FILES, SYSTEM_CLOCK)
-    directory = BusyDirectory(os.path.abspath(path), machine=machine, timeout_ms=timeout_ms)
+    directory = BusyDirectory(os.path.abspath(path), machine=machine)
     with directory.transaction(None, codec=Codec.NONE) as txn:
         txn.remove_group(group, keys)
 
