@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from functools import cache
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from uuid import UUID
 
 import pytest
 from tests.crash.fault_kinds import KINDS, Kind
@@ -50,7 +49,6 @@ SETTLED_MS: Final = 3_000
 PASSED_MS: Final = 2 * MINUTE_MS
 """Long enough for all background tasks, repeated ones included."""
 MOVED: Final = TopicPartition("t", 0)
-NEW_ID: Final = UUID(int=5)
 TEMPORARY: Final = (".cleaned", ".swap", ".deleted", ".tmp", "-delete", "-future")
 NOT_COMPARED: Final = (".snapshot", MARK, LEAST_EPOCH_FILE, FAILED_DISK_FILE)
 SEEDS: Final = range(scaled(1))
@@ -167,11 +165,6 @@ def extend_spread(world: World) -> None:
     world.manager.create_partitions("other", 3, is_spread=True)
 
 
-def create_log(world: World) -> None:
-    """Create the log of a partition as a broker does, which then adds its topic."""
-    world.manager.get_or_create_log("new", 0, is_new=True, topic_id=NEW_ID)
-
-
 def delete(world: World) -> None:
     """Delete a topic."""
     world.manager.delete_topic("t")
@@ -223,23 +216,20 @@ class Act(NamedTuple):
     """Steps on a prepared manager.
 
     ``is_in_parts``: a step may have done a part when its disk fails. ``is_cleaning``: a refused
-    one, too, and when it is repeated it may put more into one segment. ``is_placed_anywhere``: what
-    is created may lie in another directory than without a fault. ``begins_again``: the failure of a
-    disk may undo the steps before.
+    one, too, and when it is repeated it may put more into one segment. ``begins_again``: the
+    failure of a disk may undo the steps before.
     """
 
     prepare: Callable[[int], World]
     steps: tuple[Callable[[World], object], ...]
     is_in_parts: bool = False
     is_cleaning: bool = False
-    is_placed_anywhere: bool = False
     begins_again: bool = False
 
 
 ACTS: Final[dict[str, Act]] = {
     "create": Act(kept, (create,)),
     "create briefly": Act(brief, (create,)),
-    "create a log": Act(kept, (create_log,), is_placed_anywhere=True),
     "extend": Act(kept, (extend,)),
     "extend, spread": Act(kept, (extend_spread,)),
     "extend briefly": Act(brief, (extend,)),
@@ -282,14 +272,6 @@ def state_of(manager: LogManager) -> dict[str, Any]:
     return {
         name: (dict(topic.config), [facts_of(one.log) for one in manager.partitions(name)])
         for name, topic in manager.topics().items()
-    }
-
-
-def without_places(state: dict[str, Any]) -> dict[str, Any]:
-    """Return a state without where its logs lie."""
-    return {
-        name: (config, [log._replace(place="") for log in logs])
-        for name, (config, logs) in state.items()
     }
 
 
@@ -377,8 +359,6 @@ def steps_done(act: Act, run: Run, least: int, world: World) -> int:
     Tasks in background may have continued with the act.
     """
     now, states = state_of(world.manager), run.states
-    if act.is_placed_anywhere:
-        now, states = without_places(now), tuple(map(without_places, states))
     if act.is_in_parts and now not in states[least:]:
         return 0
     assert now in states[least:], "the state is not one of a run without the fault"
@@ -422,10 +402,6 @@ def outcome(case: Case) -> str:
 
 def check_end(act: Act, found: End, expected: End) -> None:
     """Check the state after a restart in order, and the files."""
-    if act.is_placed_anywhere:
-        assert without_places(found.state) == without_places(expected.state)
-        assert len(found.files) == len(expected.files)
-        return
     assert found.state == expected.state, "ends otherwise than without the fault"
     if act.is_cleaning:
         assert not [name for name in found.files if name.endswith(TEMPORARY)]

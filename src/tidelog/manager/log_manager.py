@@ -436,41 +436,6 @@ class LogManager(OfOneProcess):
                     self._create_logs(changed, numbers)
         return changed
 
-    def get_or_create_log(
-        self,
-        topic: str,
-        partition: int,
-        *,
-        is_new: bool = False,
-        is_future: bool = False,
-        topic_id: UUID | None = None,
-        target_directory_id: UUID | None = None,
-    ) -> Log:
-        """Return a log, created if there is none.
-
-        Args:
-            topic: the topic; an unknown one is added to the catalogue if ``topic_id`` is given.
-            partition: its number.
-            is_new: this partition never existed before, so it lies in no offline directory.
-            is_future: a copy to move to, where ``maybe_update_preferred_log_dir`` said.
-            topic_id: given to a new log, compared with that of a known one.
-            target_directory_id: where a new log is created, if that directory is online.
-
-        Raises:
-            KafkaStorageError: it may lie in an offline directory, or no directory accepts it.
-            InconsistentTopicId: it belongs to another topic.
-            UnknownTopicOrPartition: a directory that is not open here holds it.
-            InvalidArgument: no move was requested.
-        """
-        self._reopener.current(TopicPartition(topic, partition))
-        return self._creating.get_or_create_log(
-            TopicPartition(topic, partition),
-            is_new=is_new,
-            is_future=is_future,
-            topic_id=topic_id,
-            target_directory_id=target_directory_id,
-        )
-
     def alter_topic(
         self,
         name: str,
@@ -530,14 +495,6 @@ class LogManager(OfOneProcess):
 
     def check_room_to_move(self, keys: Collection[TopicPartition], path: str) -> None:
         """Do nothing: only a service moves partitions."""
-
-    def maybe_update_preferred_log_dir(self, topic: str, partition: int, path: str) -> None:
-        """Create the partition's next log, current or future, in the data directory ``path``.
-
-        Without effect if one of its logs lies there. Raises LogDirNotFound.
-        Source: Kafka maybeUpdatePreferredLogDir.
-        """
-        self._creator.prefer(TopicPartition(topic, partition), path)
 
     def moves(self) -> list[MoveStatus]:
         """Return the moves that wait for a service, sorted; raise KafkaStorageError."""
@@ -673,11 +630,6 @@ class LogManager(OfOneProcess):
 
     _has_all_logs: ClassVar = False
     """Whether each log of the directories will be open; only then may a checkpoint be damaged."""
-
-    @property
-    def _creating(self) -> LogCreator | FirstUseLoader:
-        """What creates a log that is asked for by name."""
-        return self._first_use
 
     def _own_machine(self, machine: Machine) -> Machine:
         """Return the machine to work with: what it schedules runs at once, or at the close."""

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from tidelog.datadir.effective_config import NO_SETTINGS
 from tidelog.errors import InvalidArgument, KafkaStorageError
-from tidelog.manager.lifecycle.log_opener import USUAL_RECOVERY, RecoveryRules
 from tidelog.manager.log_manager import LogManager
 from tidelog.manager.metrics.group_lag import GroupLag
 from tidelog.segment.filenames import TopicPartition
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
     from tidelog.log.loading.load_watch import LoadWatcher
     from tidelog.log.log import Log
     from tidelog.manager.directories.log_dir import LogDir
-    from tidelog.manager.lifecycle.creator import LogCreator
-    from tidelog.manager.lifecycle.first_use import FirstUseLoader
     from tidelog.manager.lifecycle.move_status import MoveStatus
     from tidelog.manager.metrics.metric import Metric
     from tidelog.manager.partition import Partition
@@ -50,7 +47,6 @@ class LogService(LogManager):
     Arguments and errors as ``LogManager``, but the machine's scheduler is used; and:
 
     Args:
-        is_stray: whether a log belongs to no topic of this process.
         on_halt: called when no directory is left.
     """
 
@@ -60,13 +56,10 @@ class LogService(LogManager):
         machine: Machine,
         *,
         overrides: Mapping[str, str] = NO_SETTINGS,
-        is_stray: Callable[[Log], bool] | None = None,
         on_halt: Callable[[], None] | None = None,
-        recovery: RecoveryRules = USUAL_RECOVERY,
     ) -> None:
-        self._is_stray = is_stray
         self._on_halt = on_halt
-        super().__init__(config, machine, overrides=overrides, recovery=recovery)
+        super().__init__(config, machine, overrides=overrides)
 
     def _make_upkeep(self, watcher: LoadWatcher) -> None:
         super()._make_upkeep(watcher)
@@ -221,15 +214,6 @@ class LogService(LogManager):
         """Return why the last move of a partition ended without success; empty if it did not."""
         return self._mover.ended.get(TopicPartition(topic, partition), "")
 
-    def async_delete(
-        self, topic: str, partition: int, *, is_future: bool = False, is_stray: bool = False
-    ) -> Log | None:
-        """Take one log out of service; see ``LogDeleter.remove_log``. A move of it ends."""
-        key = TopicPartition(topic, partition)
-        log = None if is_future else self._deleter.remove_log(key, is_stray=is_stray)
-        copy = self._mover.cancel(key, is_stray=is_future and is_stray)
-        return copy if is_future else log
-
     def handle_failures(self) -> None:
         """Close the logs of directories that failed, without writing; a task does this soon after.
 
@@ -255,10 +239,6 @@ class LogService(LogManager):
     # In another way than short-lived writers
 
     _has_all_logs: ClassVar = True
-
-    @property
-    def _creating(self) -> LogCreator | FirstUseLoader:
-        return self._creator
 
     def _own_machine(self, machine: Machine) -> Machine:
         return machine
@@ -316,7 +296,7 @@ class LogService(LogManager):
             self.shared, creator=self._creator, deleter=self._deleter, queue=self._queue
         )
         try:
-            reconciler.reconcile(loaded, self._is_stray)
+            reconciler.reconcile(loaded)
         except BaseException:
             loading.close_all()  # also what is not registered yet
             raise

@@ -95,10 +95,11 @@ class PartitionMover(ManagerPart):
     def move(self, key: TopicPartition, path: str) -> bool:
         """Begin to move a partition to the directory ``path``; False if it lies there already.
 
-        A partition that does not exist yet will be created there. A move to another directory is
-        cancelled, also where the partition already lies in ``path``, as in Kafka.
+        A move to another directory is cancelled, also where the partition already lies in ``path``,
+        as in Kafka.
 
         Raises:
+            UnknownTopicOrPartition: it was deleted meanwhile.
             CommitPending: a committed transaction is yet to be written to it; retriable.
             DirectoryFull: there is no space for the copy; see ``check_room``.
             InvalidTopic: the name of the copy would be too long.
@@ -115,7 +116,9 @@ class PartitionMover(ManagerPart):
         registry = self._registry
         with registry.change_lock:
             current, future = registry.current(key), registry.future(key)
-            if current is not None and current.data_dir == path:
+            if current is None:
+                raise UnknownTopicOrPartition(f"{key} was deleted")
+            if current.data_dir == path:
                 if future is not None:  # back to where it is
                     self.cancel(key, "the partition was to stay where it is")
                 return False
@@ -125,17 +128,14 @@ class PartitionMover(ManagerPart):
                 self.cancel(key, f"it is moved to {path} instead")
             self._check_not_held(key)
             self.check_room([key], path)
-            self._creator.prefer(key, path)
             self.ended.pop(key, None)
-            if current is None:
-                return True
             if self._log_dirs.failures:
                 offline = ", ".join(self._log_dirs.failures)
                 raise KafkaStorageError(
                     f"nothing is moved while directories are offline: {offline}"
                 )
             try:
-                self._make_copy(key, current)
+                self._make_copy(key, current, path)
                 self._resume(key)
             except BaseException:  # no step would continue it
                 self._give_up(key, "its copy could not be made")
@@ -192,11 +192,11 @@ class PartitionMover(ManagerPart):
                 " are missing, and nothing was moved"
             )
 
-    def _make_copy(self, key: TopicPartition, current: Log) -> None:
+    def _make_copy(self, key: TopicPartition, current: Log, path: str) -> None:
         """Create an empty copy; one that an earlier move has left is deleted before."""
         for log_dir, left in self._creator.copies.of(key):
             self._deleter.remove_unopened_copy(key, log_dir, left)
-        copy = self._creator.get_or_create_log(key, is_future=True, topic_id=current.topic_id)
+        copy = self._creator.create_copy(key, self._log_dirs.online(path), current.topic_id)
         copy.truncate_fully_and_start_at(current.local_log_start_offset)
 
     def _check_not_held(self, key: TopicPartition) -> None:
@@ -306,18 +306,12 @@ class PartitionMover(ManagerPart):
                 self.cancel(key)
         _log.info("move-cancelled topic=%s partition=%d", *key)
 
-    def cancel(
-        self,
-        key: TopicPartition,
-        reason: str = "the move was cancelled",
-        *,
-        is_stray: bool = False,
-    ) -> Log | None:
-        """Give a move up and delete the copy, or keep it aside; return it, if there is one."""
+    def cancel(self, key: TopicPartition, reason: str = "the move was cancelled") -> None:
+        """Give a move up and delete the copy, if there is one."""
         if self._registry.future(key) is not None:
             self.ended[key] = reason
         try:
-            return self._deleter.remove_log(key, is_future=True, is_stray=is_stray)
+            self._deleter.remove_copy(key)
         finally:
             self._release(key)
 

@@ -18,12 +18,11 @@ from tidelog.manager.manager_part import ManagerPart
 from tidelog.segment.filenames import TopicPartition, log_directory_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from uuid import UUID
 
     from tidelog.datadir.catalogue import Topic
     from tidelog.errors import TidelogError
-    from tidelog.log.log import Log
     from tidelog.manager.lifecycle.creator import LogCreator
     from tidelog.manager.lifecycle.deleter import LogDeleter
     from tidelog.manager.lifecycle.deletion_queue import DeletionQueue
@@ -49,7 +48,7 @@ class Reconciler(ManagerPart):
         self._deleter = deleter
         self._queue = queue
 
-    def reconcile(self, loaded: LoadedLogs, is_stray: Callable[[Log], bool] | None) -> None:
+    def reconcile(self, loaded: LoadedLogs) -> None:
         """Serve what was loaded, create what is missing, and bring the catalogues up to date.
 
         A log whose disk fails or is full meanwhile is left out and noted in the registry as failed;
@@ -61,11 +60,11 @@ class Reconciler(ManagerPart):
         for path in loaded.to_delete:
             self._queue.add(path)
         current = self._without_failed(loaded.current)
-        current = [one for one in current if not self._put_aside(one, is_stray)]
+        current = [one for one in current if not self._put_aside(one)]
         futures = [
             one
             for one in self._without_failed(loaded.future)
-            if not self._promote(one, current) and not self._put_aside(one, is_stray)
+            if not self._promote(one, current) and not self._put_aside(one)
         ]
         for found in self._without_replaced([one for one in current if self._is_known(one)]):
             with self._unless_failing(found):
@@ -134,7 +133,7 @@ class Reconciler(ManagerPart):
                 one.log.close_handlers()
         return kept
 
-    def _put_aside(self, found: FoundLog, is_stray: Callable[[Log], bool] | None) -> bool:
+    def _put_aside(self, found: FoundLog) -> bool:
         """Rename a log that belongs to no topic: deleted ones are deleted, others kept as stray."""
         key, log = found.key, found.log
         if self._topics.is_deleted(log.topic_id):
@@ -145,8 +144,7 @@ class Reconciler(ManagerPart):
                 self._deleter.is_unfinished = True
             return True
         known = self._topics.all().get(key.topic)
-        is_other = known is not None and log.topic_id not in {None, known.topic_id}
-        if is_other or (is_stray is not None and is_stray(log)):
+        if known is not None and log.topic_id not in {None, known.topic_id}:
             _log.warning("log-stray directory=%s topic_id=%s", log.directory, log.topic_id)
             try:
                 self._deleter.put_away(key, log, is_stray=True)

@@ -8,7 +8,7 @@ import pytest
 from tests.machinery.manager_home import Loading, ManagerHome, fill
 
 from tidelog.cleaner.states import IDLE, Phase
-from tidelog.errors import InvalidArgument, LogDirNotFound
+from tidelog.errors import InvalidArgument
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
@@ -18,38 +18,6 @@ if TYPE_CHECKING:
 
 Opened = TypeVar("Opened", bound="LogManager")
 KEY = TopicPartition("t", 0)
-
-
-def test_a_copy_is_created_in_the_preferred_directory() -> None:
-    """The preference is used up by the log that it was for."""
-    with ManagerHome("/a", "/b").open() as manager:
-        manager.create_topic("t")
-        manager.maybe_update_preferred_log_dir(*KEY, "/b")
-        copy = manager.get_or_create_log(*KEY, is_future=True)
-
-        assert copy.directory.startswith("/b/t-0.")
-        assert copy is manager.get_log(*KEY, is_future=True)
-        assert manager._creator._preferred == {}
-
-
-def test_a_log_that_does_not_exist_yet_is_created_in_the_preferred_directory() -> None:
-    """Here the second, although both are empty."""
-    with ManagerHome("/a", "/b").open() as manager:
-        manager.maybe_update_preferred_log_dir(*KEY, "/b")
-
-        assert manager.get_or_create_log(*KEY, is_new=True).directory == "/b/t-0"
-
-
-def test_a_directory_that_holds_the_partition_is_not_preferred() -> None:
-    """Else a copy would be made where the log lies."""
-    with ManagerHome("/a", "/b").open() as manager:
-        manager.create_topic("t")
-        manager.maybe_update_preferred_log_dir(*KEY, "/a")
-
-        with pytest.raises(InvalidArgument, match="no move was requested"):
-            manager.get_or_create_log(*KEY, is_future=True)
-        with pytest.raises(LogDirNotFound):
-            manager.maybe_update_preferred_log_dir(*KEY, "/c")
 
 
 def test_cleaning_is_paused_and_resumed_through_the_manager() -> None:
@@ -83,7 +51,6 @@ ACTS: Final[dict[str, Callable[[LogManager], object]]] = {
     "truncate_to": lambda manager: manager.truncation.truncate_to({KEY: 4}),
     "truncate_fully": lambda manager: manager.truncation.truncate_fully_and_start_at(KEY, 4),
     "delete_records": lambda manager: manager.on_demand.delete_records(KEY, 4),
-    "get_or_create_log": lambda manager: manager.get_or_create_log(*KEY).roll(),
     "recover_log": lambda manager: manager.recover_log(*KEY).roll(),
     "retain": lambda manager: manager.on_demand.retain("t"),
     "retain_log": lambda manager: manager.on_demand.retain_log(KEY),
@@ -126,13 +93,12 @@ def test_a_log_that_waits_to_be_reopened_can_be_moved() -> None:
         assert (log.directory, log.log_end_offset) == ("/b/t-0", 9)
 
 
-@pytest.mark.parametrize("is_stray", [False, True])
-def test_a_log_that_waits_to_be_reopened_can_be_taken_out_of_service(*, is_stray: bool) -> None:
+def test_a_log_that_waits_to_be_reopened_can_be_deleted() -> None:
     """It need not be made whole for that."""
     home = ManagerHome()
     with interrupted(home.open()) as manager:
-        manager.async_delete(*KEY, is_stray=is_stray)
+        manager.delete_topic("t")
 
         assert manager.get_log(*KEY) is None
         renamed = [name for name in home.files() if name.startswith("t-0.")]
-        assert [name.rpartition("-")[2] for name in renamed] == ["stray" if is_stray else "delete"]
+        assert [name.rpartition("-")[2] for name in renamed] == ["delete"]

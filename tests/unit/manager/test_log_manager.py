@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.machinery.manager_home import Loading, ManagerHome, fill, values
 
-from tidelog.datadir.partition_directories import random_id
 from tidelog.errors import (
     DirectoryLocked,
-    InconsistentTopicId,
     InvalidArgument,
     InvalidPartitions,
     KafkaStorageError,
@@ -34,10 +32,13 @@ def test_a_new_log_can_be_appended_to() -> None:
     """
     home = ManagerHome()
     with home.open() as manager:
-        log = manager.get_or_create_log("t", 0, is_new=True, topic_id=random_id(home.rng))
+        manager.create_topic("t")
         fill(manager, "t", 0, 1)
 
-        assert (log.directory, values(manager, "t", 0)) == ("/data/t-0", [b"value 0"])
+        assert (manager.partition("t", 0).log.directory, values(manager, "t", 0)) == (
+            "/data/t-0",
+            [b"value 0"],
+        )
 
 
 def test_a_log_that_does_not_exist_is_not_made_by_asking() -> None:
@@ -52,20 +53,6 @@ def test_a_log_that_does_not_exist_is_not_made_by_asking() -> None:
         assert (found, "t-0" in home.files()) == (None, False)
 
 
-def test_a_directory_that_fails_at_creation_is_passed_over() -> None:
-    """The next one takes the log, and only one of them does.
-
-    Scenario: LogManagerTest.testCreateLogWithLogDirFallback
-    """
-    home = ManagerHome("/a", "/b", "/c")
-    with home.open() as manager:
-        home.fs.fail("make_directory", "/a/t-0", IO_ERROR)
-        home.fs.fail("make_directory", "/b/t-0", IO_ERROR)
-        log = manager.get_or_create_log("t", 0, is_new=True, topic_id=random_id(home.rng))
-
-        assert (log.directory, manager.live_dirs) == ("/c/t-0", ["/c"])
-
-
 def test_a_directory_that_cannot_be_used_leaves_the_others() -> None:
     """It counts as offline from the beginning.
 
@@ -75,10 +62,9 @@ def test_a_directory_that_cannot_be_used_leaves_the_others() -> None:
     home = ManagerHome("/a", "/b")
     home.fs.fail("make_directory", "/b", IO_ERROR)
     with home.open() as manager:
-        topic_id = random_id(home.rng)
-        log = manager.get_or_create_log("t", 0, is_new=True, topic_id=topic_id)
+        manager.create_topic("t")
 
-        assert (log.directory, manager.live_dirs) == ("/a/t-0", ["/a"])
+        assert (manager.partition("t", 0).log.directory, manager.live_dirs) == ("/a/t-0", ["/a"])
 
 
 def test_without_any_directory_there_is_no_manager() -> None:
@@ -98,7 +84,7 @@ def test_new_logs_go_where_the_fewest_are() -> None:
     home = ManagerHome("/a", "/b", "/c")
     with home.open() as manager:
         for number in range(10):
-            manager.get_or_create_log("t", number, is_new=True, topic_id=None)
+            manager.create_topic(f"t{number}")
             counts = manager._creator._count_by_directory()
 
             assert max(counts.values()) - min(counts.get(path, 0) for path in home.paths) <= 1
@@ -186,8 +172,6 @@ def test_a_log_that_cannot_be_loaded_does_not_stop_the_others(file: str, content
         assert manager.partition("t", 0).log.log_end_offset == 3
         with pytest.raises(KafkaStorageError, match=f"t-1 could not be loaded.*{file.strip('/')}"):
             manager.partition("t", 1)
-        with pytest.raises(KafkaStorageError, match="t-1 could not be loaded"):
-            manager.get_or_create_log("t", 1)
         assert [log.directory for log in manager.all_logs()] == ["/data/t-0"]
     assert not home.is_marked("/data")
     with home.open() as manager:
@@ -319,21 +303,12 @@ def test_each_directory_keeps_its_id() -> None:
     assert (before == after, len(set(after.values())), len(clusters)) == (True, 2, 1)
 
 
-def test_a_known_log_with_another_topic_id_is_refused() -> None:
-    """It belongs to an older topic of that name."""
-    home = ManagerHome()
-    with home.open() as manager:
-        manager.create_topic("t")
-
-        with pytest.raises(InconsistentTopicId):
-            manager.get_or_create_log("t", 0, topic_id=random_id(home.rng))
-
-
 def test_a_log_of_another_topic_of_the_name_is_kept_aside() -> None:
     """A stray is renamed, and not served.
 
     Scenario: LogManagerTest.testIsStrayKraftReplicaInImage,
-    LogManagerTest.testTopicRecreationInFullLAIR
+    LogManagerTest.testTopicRecreationInFullLAIR,
+    LogManagerTest.testFindSomeStrayReplicasInFullLAIR
     """
     home = ManagerHome()
     with home.open() as manager:
@@ -347,26 +322,18 @@ def test_a_log_of_another_topic_of_the_name_is_kept_aside() -> None:
         assert manager.partition("t", 0).log.log_end_offset == 0
 
 
-def test_strays_are_what_the_owner_says() -> None:
-    """Without an owner, none is.
+def test_a_log_of_its_topic_is_no_stray() -> None:
+    """Nor is one that does not say whose it is.
 
-    Scenario: LogManagerTest.testIsStrayKraftReplicaWithEmptyImage,
-    LogManagerTest.testIsStrayKraftReplicaInImageWithRemoteReplicas,
-    LogManagerTest.testIsStrayKraftMissingTopicId,
-    LogManagerTest.testFindStrayReplicasInEmptyLAIR,
-    LogManagerTest.testFindNoStrayReplicasInFullLAIR,
-    LogManagerTest.testFindSomeStrayReplicasInFullLAIR
+    Scenario: LogManagerTest.testFindNoStrayReplicasInFullLAIR,
+    LogManagerTest.testIsStrayKraftMissingTopicId
     """
     home = ManagerHome()
     with home.open() as manager:
         manager.create_topic("t", 2)
+    home.fs.delete("/data/t-1/partition.metadata")
     with home.open() as manager:
-        kept = len(manager.all_logs())
-    home_of_1 = {"is_stray": lambda log: log.directory.endswith("t-1")}
-    with home.open(how=home_of_1):
-        strays = [name for name in home.files() if name.endswith("-stray")]
-
-    assert (kept, [name[:3] for name in strays]) == (2, ["t-1"])
+        assert len(manager.all_logs()) == 2
 
 
 def test_questions_about_other_directories_are_refused() -> None:

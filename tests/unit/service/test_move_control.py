@@ -222,20 +222,15 @@ def test_a_move_that_ends_with_an_error_without_text_has_a_reason(
     assert moving.why_not_moved(*KEY) == "MemoryError"
 
 
-@pytest.mark.parametrize("is_stray", [False, True])
-def test_a_copy_that_is_taken_away_leaves_the_reason_why_its_move_ended(
-    home: ManagerHome, moving: LogService, is_stray: bool
+def test_a_move_that_is_cancelled_leaves_the_reason_why_it_ended(
+    home: ManagerHome, moving: LogService
 ) -> None:
     """Callers that wait for the move raise it; the log stays as it is."""
-    copy = moving.get_log(*KEY, is_future=True)
-    removed = moving.async_delete(*KEY, is_future=True, is_stray=is_stray)
-    again = moving.async_delete(*KEY, is_future=True, is_stray=is_stray)
+    moving.cancel_move(*KEY)
 
-    assert (removed, again) == (copy, None)
     assert moving.why_not_moved(*KEY) == "the move was cancelled"
     assert values(moving, *KEY) == EXPECTED
-    ending = "-stray" if is_stray else "-delete"
-    assert [name.endswith(ending) for name in home.files("/b") if name[:2] == "t-"] == [True]
+    assert [name.endswith("-delete") for name in home.files("/b") if name[:2] == "t-"] == [True]
 
 
 def test_what_does_not_move_cannot_be_cancelled(home: ManagerHome, moving: LogService) -> None:

@@ -18,7 +18,6 @@ from tests.machinery.manager_home import (
 
 from tidelog.cleaner.states import IDLE, Phase
 from tidelog.errors import (
-    InvalidArgument,
     InvalidReplicaAssignment,
     InvalidTopic,
     KafkaStorageError,
@@ -234,16 +233,6 @@ def test_a_name_too_long_for_a_copy_is_refused() -> None:
 
         with pytest.raises(InvalidTopic):
             manager.move_partition("t" * 240, 0, "/b")
-
-
-def test_a_future_log_needs_somebody_who_asked_for_it() -> None:
-    """There is no directory for it otherwise."""
-    home = two_directories()
-    with home.open() as manager:
-        manager.create_topic("t")
-
-        with pytest.raises(InvalidArgument):
-            manager.get_or_create_log("t", 0, is_future=True)
 
 
 def test_two_logs_of_a_partition_stop_the_start() -> None:
@@ -536,18 +525,6 @@ def test_a_move_that_meets_a_bug_is_given_up(caplog: pytest.LogCaptureFixture) -
 
 def _raise_a_bug(*_: object, **__: object) -> NoReturn:
     raise RuntimeError("a bug")
-
-
-def test_a_copy_of_a_partition_that_was_deleted_is_deleted_too() -> None:
-    """The partition alone, not its topic; a later move begins again."""
-    home = two_directories()
-    with home.open() as manager:
-        manager.create_topic("t")
-        manager.move_partition(*KEY, "/b")
-        manager.async_delete(*KEY)
-
-        assert manager.get_log("t", 0, is_future=True) is None
-        assert [name for name in home.files("/b") if name.endswith("-future")] == []
 
 
 def test_a_copy_whose_source_disk_failed_is_kept() -> None:

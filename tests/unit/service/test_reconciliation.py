@@ -328,18 +328,3 @@ def test_a_start_that_lacks_descriptors_fails() -> None:
     home.restart()
     with home.open() as manager:
         assert values(manager, "t", 0) == [*VALUES, b"value 0"]
-
-
-def test_the_empty_log_of_a_creation_that_failed_does_not_keep_a_start_from_serving() -> None:
-    """The partition was created on the next disk; the log that was begun on the first one goes."""
-    home = ManagerHome("/a", "/b")
-    with home.open() as manager:
-        home.fs.fail("open", f"/a/t-0/{0:020}.log", OSError(EIO, "bad"))
-        manager.get_or_create_log("t", 0, is_new=True, topic_id=UUID(int=5, version=4))
-        fill(manager, "t", 0, 3)
-    home.scheduler.forget()
-    assert ["t-0" in home.files(path) for path in home.paths] == [True, True]
-    with home.open() as manager:
-        assert manager.live_dirs == ["/a", "/b"]
-        assert values(manager, "t", 0) == VALUES
-        assert "t-0" not in home.files("/a")

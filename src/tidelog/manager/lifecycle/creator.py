@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from tidelog.datadir.partition_directories import make_partition_directory, random_id
 from tidelog.errors import (
-    InconsistentTopicId,
     InvalidArgument,
     InvalidReplicaAssignment,
     KafkaStorageError,
@@ -70,7 +69,6 @@ class LogCreator(ManagerPart):
         super().__init__(shared)
         self._opener = opener
         self._deleter = deleter
-        self._preferred: dict[TopicPartition, str] = {}
         self.copies = KnownCopies(shared.machine.fs, shared.log_dirs)
         """The copies that moves make, open or left behind."""
 
@@ -98,16 +96,6 @@ class LogCreator(ManagerPart):
                 self._deleter.remove_unopened_copy(key, log_dir, path)
 
     # Choosing a directory
-
-    def prefer(self, key: TopicPartition, path: str) -> None:
-        """Create the partition's next log, current or future, in this directory.
-
-        Nothing changes if one of its logs lies there already. Raises LogDirNotFound.
-        """
-        self._log_dirs.is_online(path)
-        logs = self._registry.current(key), self._registry.future(key)
-        if path not in {log.data_dir for log in logs if log is not None}:
-            self._preferred[key] = path
 
     def choose_directories(
         self,
@@ -206,40 +194,6 @@ class LogCreator(ManagerPart):
                     if fs.is_link(path) or fs.exists(path):
                         return path
         return None
-
-    def get_or_create_log(
-        self,
-        key: TopicPartition,
-        *,
-        is_new: bool = False,
-        is_future: bool = False,
-        topic_id: UUID | None = None,
-        target_directory_id: UUID | None = None,
-    ) -> Log:
-        """Return the log of a partition, created if there is none; see ``LogManager``."""
-        registry = self._registry
-        with registry.change_lock:
-            registry.check_open()
-            known = registry.future(key) if is_future else registry.current(key)
-            if known is not None:
-                _check_id(known, topic_id)
-                return known
-            registry.check_loaded(key)
-            if not is_new:
-                self._log_dirs.check_online(str(key))
-            if not is_future and not self._topics.has(key):
-                self.check_free(key.topic, [key.partition])
-            candidates = self._candidates(key, target_directory_id, is_future=is_future)
-            if not (is_new or is_future) and topic_id is not None:
-                for each in list(self._log_dirs):
-                    self._check_not_archived(each, key, topic_id)
-            log_dir, log = self._create_in_first(key, candidates, topic_id, is_future=is_future)
-            if is_future:
-                registry.add_future(key, log)
-            else:
-                take_in(self.shared, key, log_dir, topic_id, lambda: log)
-            self._preferred.pop(key, None)
-            return log
 
     def lacks(self, topic: Topic) -> bool:
         """Return whether directories of a topic are missing, as after a creation that was stopped.
@@ -427,68 +381,27 @@ class LogCreator(ManagerPart):
             log_dir.doubt_names()  # what was made before it is found there, and used
             raise
 
-    def _candidates(
-        self, key: TopicPartition, target_directory_id: UUID | None, *, is_future: bool
-    ) -> Sequence[LogDir]:
-        preferred = self._preferred.get(key)
-        if is_future:
-            if preferred is None:
-                raise InvalidArgument(f"no move was requested for {key}")
-            current = self._registry.current(key)
-            if current is not None and current.data_dir == preferred:
-                raise InvalidArgument(f"{key} already lies in {preferred}")
-        if preferred is not None:
-            log_dir = self._log_dirs.get(preferred)
-            if log_dir is None:
-                raise KafkaStorageError(f"{preferred} is offline")
-            return [log_dir]
-        target = self._log_dirs.with_id(target_directory_id)
-        return self._next_directories() if target is None else [target]
-
-    def _create_in_first(
-        self,
-        key: TopicPartition,
-        candidates: Sequence[LogDir],
-        topic_id: UUID | None,
-        *,
-        is_future: bool,
-    ) -> tuple[LogDir, Log]:
-        """Create the log in the first directory that works; return both."""
-        tried = []
-        for log_dir in candidates:
-            name = log_directory_name(*key)
-            if is_future:
-                name = log_future_directory_name(*key, random_id(self._machine.rng).hex)
-            path = os.path.join(log_dir.path, name)
-            if is_future:
-                self.copies.note(key, path)
-            is_new = False
+    def create_copy(self, key: TopicPartition, log_dir: LogDir, topic_id: UUID | None) -> Log:
+        """Create and register the empty log to which a move copies; raise KafkaStorageError."""
+        name = log_future_directory_name(*key, random_id(self._machine.rng).hex)
+        path = os.path.join(log_dir.path, name)
+        with self._registry.change_lock:
+            self._registry.check_open()
+            self.copies.note(key, path)
             try:
-                with self._log_dirs.failing(log_dir.path, f"looking for {key}"):
-                    is_new = not self._machine.fs.exists(path)
                 self._make(log_dir, [key], [name], topic_id)
-                log = self._opener.create(key, path, topic_id)
-            except KafkaStorageError as error:
-                tried.append(f"{log_dir.path}: {error}")
-                if is_new:
-                    self._remove_unfinished(path)
-                continue
-            try:
-                if not is_future and topic_id is not None:
-                    self._topics.place(key.topic, topic_id, key.partition, log_dir.directory_id)
+                copy = self._opener.create(key, path, topic_id)
             except KafkaStorageError:
-                log.close_handlers()
-                if is_new:  # it would be in the way of the next attempt
-                    self._remove_unfinished(path)
+                self._remove_unfinished(path)
                 raise
-            _log_created(key, log.directory, log.config.to_properties())
-            return log_dir, log
-        raise KafkaStorageError(f"no directory accepts {key}; {'; '.join(tried)}")
+            _log_created(key, path, copy.config.to_properties())
+            self._registry.add_future(key, copy)
+            return copy
 
     def _remove_unfinished(self, path: str) -> None:
-        """Delete what a creation that failed has left, unless the disk failed.
+        """Delete what the creation of a copy that failed has left, unless the disk failed.
 
-        The next start would take it for a log, or for the copy of a move that was refused.
+        The next start would take it for the copy of a move that was refused.
         """
         log_dir = self._log_dirs.get(os.path.dirname(path))
         if log_dir is None:
@@ -507,8 +420,3 @@ def _log_created(key: TopicPartition, directory: str, properties: Mapping[str, s
 
 def _ignore(_key: TopicPartition, _error: KafkaStorageError) -> None:
     """Leave a partition as it is: its next use tries to create it again."""
-
-
-def _check_id(log: Log, topic_id: UUID | None) -> None:
-    if None not in {topic_id, log.topic_id} and topic_id != log.topic_id:
-        raise InconsistentTopicId(f"{log.directory} has topic id {log.topic_id}, not {topic_id}")

@@ -233,26 +233,18 @@ class LogDeleter(ManagerPart):
         for key in keys:
             self._registry.forget_failure(key)
 
-    def remove_log(
-        self, key: TopicPartition, *, is_future: bool = False, is_stray: bool = False
-    ) -> Log | None:
-        """Take an open log out of service and rename its directory: to be deleted, or kept aside.
+    def remove_copy(self, key: TopicPartition) -> None:
+        """Take the open copy of a move, if there is one, out of service, and let it be deleted.
 
-        Returns None if there was none. Raises KafkaStorageError if there is none, but one may lie
-        in a directory that is offline, and if the disk fails.
+        Raises KafkaStorageError.
         """
         with self._registry.change_lock:
-            log = self._take_out(key, is_future=is_future, is_stray=is_stray)
-            if log is not None:
-                self._forget(self._log_dirs.of(log), [key])
+            copy = self._take_out(key, is_future=True)
+            if copy is not None:
+                self._forget(self._log_dirs.of(copy), [key])
                 self._registry.bell.ring()
-            elif not is_future:
-                self._log_dirs.check_online(str(key))
-            return log
 
-    def _take_out(
-        self, key: TopicPartition, *, is_future: bool = False, is_stray: bool = False
-    ) -> Log | None:
+    def _take_out(self, key: TopicPartition, *, is_future: bool = False) -> Log | None:
         """Take an open log out of the registry and rename its directory."""
         registry = self._registry
         present = registry.future(key) if is_future else registry.current(key)
@@ -260,7 +252,7 @@ class LogDeleter(ManagerPart):
             self._log_dirs.of(present)  # raises for a directory that is offline
         log = self._unregister(key, is_future=is_future)
         if log is not None:
-            self.put_away(key, log, is_stray=is_stray)
+            self.put_away(key, log)
         return log
 
     def _unregister(self, key: TopicPartition, *, is_future: bool) -> Log | None:

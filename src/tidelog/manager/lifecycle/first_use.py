@@ -11,17 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.datadir.partition_directories import is_directory
 from tidelog.datadir.uncatalogued_topics import readable_topic_id
-from tidelog.errors import InvalidArgument, KafkaStorageError
+from tidelog.errors import KafkaStorageError
 from tidelog.manager.lifecycle.partition_loader import take_in
 from tidelog.manager.manager_part import ManagerPart
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
-    from uuid import UUID
-
     from tidelog.datadir.catalogue import Topic
     from tidelog.log.loading.load_watch import LoadWatcher
-    from tidelog.log.log import Log
     from tidelog.manager.directories.log_dir import LogDir
     from tidelog.manager.lifecycle.creator import LogCreator
     from tidelog.manager.lifecycle.log_opener import LogOpener
@@ -124,28 +121,6 @@ class FirstUseLoader(ManagerPart):
             if self._machine.fs.exists(log_dir.path_of(*key)):
                 return True
         return bool(self._creator.copies.within(log_dir, key))
-
-    def get_or_create_log(
-        self,
-        key: TopicPartition,
-        *,
-        is_new: bool = False,
-        is_future: bool = False,
-        topic_id: UUID | None = None,
-        target_directory_id: UUID | None = None,
-    ) -> Log:
-        """Return the log of a partition, loaded or created; see ``LogManager``.
-
-        A partition that the catalogue lists has a log, open or not.
-        """
-        if is_future:
-            raise InvalidArgument("no service runs here, so nothing is being moved")
-        with self._registry.change_lock:
-            if self._topics.has(key):
-                self.load(*key)
-            return self._creator.get_or_create_log(
-                key, is_new=is_new, topic_id=topic_id, target_directory_id=target_directory_id
-            )
 
     def _prepare(self, log_dir: LogDir, key: TopicPartition) -> None:
         """Mark the directory as being changed, and finish a move that the catalogue has decided.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from errno import EIO, ENOSPC
 from typing import TYPE_CHECKING
-from uuid import UUID
 
 import pytest
 from tests.machinery.manager_home import Loading, ManagerHome, fill, values
@@ -12,13 +11,10 @@ from tests.machinery.manager_home import Loading, ManagerHome, fill, values
 from tidelog.embedded.logs import Logs
 from tidelog.errors import (
     CommitUnfinished,
-    InconsistentTopicId,
-    InvalidArgument,
     InvalidPartitions,
     KafkaStorageError,
     TopicAlreadyExists,
 )
-from tidelog.segment.filenames import TopicPartition
 from tidelog.staging.directory import CommitPoint
 
 if TYPE_CHECKING:
@@ -61,72 +57,6 @@ def test_a_new_topic_over_stale_checkpoint_lines_has_lost_nothing() -> None:
             assert values(manager, "t", 0) == []
 
 
-def test_a_log_created_in_the_second_directory_leaves_nothing_in_the_first() -> None:
-    """The next start would find two logs of the partition."""
-    home = ManagerHome("/a", "/b")
-    with home.open() as manager:
-        home.fs.fail("open", "/a/t-0/00000000000000000000.log", OSError(ENOSPC, "full"))
-
-        log = manager.get_or_create_log("t", 0, is_new=True, topic_id=UUID(int=5))
-
-        assert log.directory == "/b/t-0"
-        assert "t-0" not in home.files("/a")
-
-
-@pytest.mark.parametrize("paths", [("/a",), ("/a", "/b")])
-def test_a_log_that_is_not_loaded_yet_is_not_created_a_second_time(paths: tuple[str, ...]) -> None:
-    """It keeps its place, its records and its log start, whichever directory has fewer logs."""
-    home = ManagerHome(*paths)
-    with home.open() as manager:
-        topic = manager.create_topic("t", path=paths[-1])
-        manager.create_topic("other", path=paths[-1])
-        fill(manager, "t", 0, 10)
-        manager.on_demand.delete_records(TopicPartition("t", 0), 4)
-    with home.open_as(FIRST_USE) as manager:
-        log = manager.get_or_create_log("t", 0, is_new=True, topic_id=topic.topic_id)
-        offsets = (log.log_start_offset, log.log_end_offset)
-
-        assert (log.directory, *offsets) == (f"{paths[-1]}/t-0", 4, 10)
-        assert manager.topics()["t"] == topic
-    with home.open() as manager:
-        assert len(values(manager, "t", 0)) == 6
-
-
-def test_a_log_that_is_not_loaded_yet_has_the_id_that_the_catalogue_has() -> None:
-    """One of another id is not created beside it."""
-    home = ManagerHome("/a", "/b")
-    with home.open() as manager:
-        manager.create_topic("t", path="/b")
-    with home.open_as(FIRST_USE) as manager:
-        with pytest.raises(InconsistentTopicId):
-            manager.get_or_create_log("t", 0, topic_id=UUID(int=5))
-
-        assert "t-0" not in home.files("/a")
-
-
-def test_a_process_that_loads_logs_on_first_use_creates_no_copy() -> None:
-    """Nothing there would move the partition to it."""
-    home = ManagerHome("/a", "/b")
-    with home.open() as manager:
-        manager.create_topic("t", path="/a")
-    with home.open_as(FIRST_USE) as manager:
-        manager.maybe_update_preferred_log_dir("t", 0, "/b")
-        with pytest.raises(InvalidArgument, match="no service runs here"):
-            manager.get_or_create_log("t", 0, is_future=True)
-
-        assert [name for name in home.files("/b") if name.startswith("t-")] == []
-
-
-def test_a_log_that_no_catalogue_lists_is_created_on_first_use() -> None:
-    """As in a service; the second call returns it."""
-    home = ManagerHome()
-    with home.open_as(FIRST_USE) as manager:
-        log = manager.get_or_create_log("t", 0, topic_id=UUID(int=5))
-
-        assert manager.get_or_create_log("t", 0, topic_id=UUID(int=5)) is log
-        assert manager.topics()["t"].partitions == {0: manager.directory_id("/data")}
-
-
 def test_nothing_is_created_once_all_directories_are_offline() -> None:
     """The error names them."""
     home = ManagerHome("/a", "/b")
@@ -138,8 +68,6 @@ def test_nothing_is_created_once_all_directories_are_offline() -> None:
             manager.create_topic("u")
         with pytest.raises(KafkaStorageError, match=r"/a is offline.*/b is offline"):
             manager.create_partitions("t", 2)
-        with pytest.raises(KafkaStorageError, match=r"/a is offline.*/b is offline"):
-            manager.get_or_create_log("u", 0, is_new=True)
 
 
 @pytest.mark.parametrize(
@@ -181,7 +109,6 @@ def test_a_partition_is_not_created_over_what_is_there(
         if "u-0" in where:
             calls = [
                 lambda: manager.create_topic("u", path="/a"),
-                lambda: manager.get_or_create_log("u", 0, is_new=True, topic_id=UUID(int=5)),
                 lambda: create_in_transaction(manager, "u"),
             ]
         for call in calls:
@@ -336,23 +263,6 @@ def test_partitions_that_a_full_disk_keeps_listed_come_into_service_later() -> N
             fill(manager, "u", number, 1)
 
         assert [values(manager, "u", number) for number in (1, 2)] == [[b"value 0"]] * 2
-
-
-@pytest.mark.parametrize("loading", list(Loading))
-def test_a_log_that_the_catalogue_has_no_space_for_is_not_in_its_own_way(
-    loading: Loading,
-) -> None:
-    """Its directory is removed; the next attempt creates it."""
-    home = ManagerHome("/a", "/b")
-    with home.open_as(loading) as manager:
-        home.fs.fail("rename", "/a/tidelog.topics.json.tmp", OSError(ENOSPC, "full"))
-        with pytest.raises(KafkaStorageError, match="full"):
-            manager.get_or_create_log("t", 0, is_new=True, topic_id=UUID(int=5))
-        assert ["t-0" in home.files(path) for path in home.paths] == [False, False]
-        manager.get_or_create_log("t", 0, is_new=True, topic_id=UUID(int=5))
-        fill(manager, "t", 0, 1)
-
-        assert values(manager, "t", 0) == [b"value 0"]
 
 
 def add_partitions(manager: LogManager) -> object:

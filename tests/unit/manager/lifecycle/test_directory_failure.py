@@ -112,19 +112,6 @@ def test_the_owner_is_told_when_no_directory_is_left() -> None:
         assert home.halts == 1
 
 
-def test_no_new_log_is_made_that_may_lie_on_the_failed_disk() -> None:
-    """Unless the caller knows it to be new."""
-    home = ManagerHome("/a", "/b")
-    with home.open() as manager:
-        manager.take_dir_offline("/a", IO_ERROR)
-        home.clock.advance(0)
-        with pytest.raises(KafkaStorageError):
-            manager.get_or_create_log("t", 0)
-        log = manager.get_or_create_log("t", 0, is_new=True)
-
-        assert log.directory == "/b/t-0"
-
-
 def test_a_disk_that_fails_while_logs_are_loaded_leaves_the_others() -> None:
     """The logs of the other directories are all there."""
     home = ManagerHome("/a", "/b")

@@ -204,17 +204,18 @@ def test_only_the_checkpoints_of_the_directory_change() -> None:
     """
     home = ManagerHome("/a", "/b")
     with home.open() as manager:
-        manager.create_topic("t", 4, is_spread=True)
-        for number in range(4):
-            fill(manager, "t", number, 1)
+        manager.create_topic("t", 2, is_spread=True)
+        manager.create_topic("u", path="/a")
+        for name, number in (("t", 0), ("t", 1), ("u", 0)):
+            fill(manager, name, number, 1)
         manager.flush()
         before = len(home.fs.operations)
-        manager.async_delete("t", 0)
+        manager.delete_topic("u")
         touched = {operation.path for operation in home.fs.operations[before:]}
         name = "recovery-point-offset-checkpoint"
 
-        assert home.lines(name, "/a") == ["t 2 1"]
-        assert [path for path in touched if path.startswith("/b")] == []
+        assert home.lines(name, "/a") == ["t 0 1"]
+        assert [path for path in touched if path.startswith("/b/") and "checkpoint" in path] == []
 
 
 def test_a_deleted_log_leaves_no_metrics_and_a_new_one_has_its_own() -> None:

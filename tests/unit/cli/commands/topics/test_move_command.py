@@ -128,10 +128,7 @@ def test_a_service_is_asked_to_move(cli: Cli) -> None:
     """It holds the locks, and serves the partition during the move."""
     target = cli.data.parent / "target"
     with tidelog.open(cli.data, target) as logs:
-        home_id = logs.manager.directory_id(str(cli.data))
-        logs.manager.get_or_create_log(
-            "t", 0, is_new=True, topic_id=home_id, target_directory_id=home_id
-        )
+        logs.manager.create_topic("t", path=str(cli.data))
         logs.append("t", b"a")
         answer = cli.on("move", "t", "--to", target)
         logs.append("t", b"b")
