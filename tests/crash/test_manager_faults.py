@@ -32,7 +32,7 @@ from tidelog.datadir.least_epoch import LEAST_EPOCH_FILE
 from tidelog.errors import KafkaStorageError
 from tidelog.manager.directories.log_dir import FAILED_DISK_FILE
 from tidelog.segment.filenames import TopicPartition, log_future_directory_name
-from tidelog.service import mover
+from tidelog.service import copied_log, mover
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -426,7 +426,7 @@ def check_all(chosen: Sequence[Case]) -> Counter[str]:
 @pytest.fixture(autouse=True)
 def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a move take several steps."""
-    monkeypatch.setattr(mover, "PIECE_BYTES", 500)
+    monkeypatch.setattr(copied_log, "PIECE_BYTES", 500)
     monkeypatch.setattr(mover, "NEAR_BYTES", 600)
 
 

@@ -13,7 +13,7 @@ from tests.machinery.scale import stride
 from tidelog.errors import InvalidArgument, KafkaStorageError
 from tidelog.manager.log_manager import LogManager
 from tidelog.segment.filenames import TopicPartition
-from tidelog.service import mover
+from tidelog.service import copied_log, mover
 from tidelog.testing import PowerCut
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ HOLDERS = pytest.mark.parametrize("is_service", [True, False], ids=["service", "
 @pytest.fixture(autouse=True)
 def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a move take several steps."""
-    monkeypatch.setattr(mover, "PIECE_BYTES", 500)
+    monkeypatch.setattr(copied_log, "PIECE_BYTES", 500)
     monkeypatch.setattr(mover, "NEAR_BYTES", 500)
 
 

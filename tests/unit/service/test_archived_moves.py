@@ -19,7 +19,7 @@ from tests.unit.service.test_archiving import (
 
 from tidelog.manager.archiving import ArchiveTerms, archive_log
 from tidelog.segment.filenames import TopicPartition
-from tidelog.service import mover
+from tidelog.service import copied_log, mover
 from tidelog.store import object_store
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def test_what_the_disk_gave_up_while_a_move_was_stopped_stays_in_the_log(
 ) -> None:
     """The copy holds more of it than the log: a line where that begins would hide the archive."""
     monkeypatch.setattr(mover, "NEAR_BYTES", 0)
-    monkeypatch.setattr(mover, "PIECE_BYTES", 1)
+    monkeypatch.setattr(copied_log, "PIECE_BYTES", 1)
     monkeypatch.setattr(object_store, "ObjectStore", lambda _uri: store)
     home = ManagerHome("/a", "/b", retention_ms=-1)
     with service(home) as manager:
@@ -80,7 +80,7 @@ def test_a_log_that_moves_keeps_the_segments_that_its_archive_has(
 
     Others it would take for those of another log, and take nothing more.
     """
-    monkeypatch.setattr(mover, "PIECE_BYTES", 1)
+    monkeypatch.setattr(copied_log, "PIECE_BYTES", 1)
     home = ManagerHome("/a", "/b", retention_ms=-1)
     config = ARCHIVED if is_tiered else {}
     with service(home) as manager:

@@ -8,7 +8,7 @@ from tests.machinery.manager_home import Loading, ManagerHome
 
 from tidelog.records.isolation import Isolation
 from tidelog.segment.filenames import TopicPartition
-from tidelog.service import mover
+from tidelog.service import copied_log
 from tidelog.service.log_service import LogService
 
 if TYPE_CHECKING:
@@ -80,13 +80,13 @@ def test_a_log_is_not_cleaned_once_it_was_compared_with_its_copy(
         for number in range(4):
             put(writer, b"m%d" % number, bytes(1 << 20))
         left = keys(writer)[1:]
-    take_up, services = mover._take_up, list[LogService]()
+    take_up, services = copied_log.take_up, list[LogService]()
 
     def clean_after(key: TopicPartition, current: Log, copy: Log) -> None:
         take_up(key, current, copy)
         run_cleaner(services[0])
 
-    monkeypatch.setattr(mover, "_take_up", clean_after)
+    monkeypatch.setattr(copied_log, "take_up", clean_after)
     services.append(home.make(log_cleaner_enable=True))
     services[0].startup()
     with services[0] as manager:

@@ -12,7 +12,7 @@ from tidelog.errors import InvalidArgument, KafkaStorageError
 from tidelog.manager.lifecycle.move_status import MoveState
 from tidelog.manager.log_manager import LogManager
 from tidelog.segment.filenames import TopicPartition, log_future_directory_name
-from tidelog.service import mover
+from tidelog.service import copied_log, mover
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,7 @@ PIECE_BYTES = 500
 @pytest.fixture(autouse=True)
 def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a move take many steps."""
-    monkeypatch.setattr(mover, "PIECE_BYTES", PIECE_BYTES)
+    monkeypatch.setattr(copied_log, "PIECE_BYTES", PIECE_BYTES)
     monkeypatch.setattr(mover, "NEAR_BYTES", PIECE_BYTES)
 
 
@@ -215,7 +215,7 @@ def test_a_move_that_ends_with_an_error_without_text_has_a_reason(
     def exhaust(*_logs: Log) -> int:
         raise MemoryError
 
-    monkeypatch.setattr(mover, "_copy_piece", exhaust)
+    monkeypatch.setattr(copied_log, "copy_piece", exhaust)
     moving.throttle_moves(None)
     moving._mover.step(KEY)
 

@@ -8,7 +8,7 @@ from tests.machinery.held_lock import HeldLock
 from tests.machinery.manager_home import ManagerHome, fill, values
 
 from tidelog.segment.filenames import TopicPartition
-from tidelog.service import mover
+from tidelog.service import copied_log, mover
 
 if TYPE_CHECKING:
     import pytest
@@ -44,7 +44,7 @@ def test_a_move_survives_a_deletion_of_records_that_it_was_about_to_copy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Whenever that is: also between two looks at where the log begins."""
-    home, align = ManagerHome("/a", "/b"), mover._align
+    home, align = ManagerHome("/a", "/b"), copied_log.align
     monkeypatch.setattr(mover, "NEAR_BYTES", 0)
     with home.open() as manager:
         manager.create_topic("t")
@@ -54,7 +54,7 @@ def test_a_move_survives_a_deletion_of_records_that_it_was_about_to_copy(
             align(current, copy)
             current.delete_records(20)
 
-        monkeypatch.setattr(mover, "_align", aligned_too_early)
+        monkeypatch.setattr(copied_log, "align", aligned_too_early)
         manager.move_partition(*KEY, "/b")
         home.clock.advance(0)
 

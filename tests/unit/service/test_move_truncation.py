@@ -13,7 +13,7 @@ from tidelog.errors import KafkaStorageError
 from tidelog.records.builder import build_batch
 from tidelog.records.isolation import Isolation
 from tidelog.segment.filenames import TopicPartition
-from tidelog.service import mover
+from tidelog.service import copied_log, mover
 from tidelog.service.requests.carry_out import carry_out
 from tidelog.service.requests.home import Home
 
@@ -27,7 +27,7 @@ KEY = TopicPartition("t", 0)
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a step copy some ten records."""
-    monkeypatch.setattr(mover, "PIECE_BYTES", 1000)
+    monkeypatch.setattr(copied_log, "PIECE_BYTES", 1000)
     monkeypatch.setattr(mover, "NEAR_BYTES", 1000)
 
 
@@ -104,13 +104,13 @@ def test_a_truncation_does_not_fall_between_the_read_of_a_piece_and_its_append(
             copying.append(manager._registry.copying.locked())
             return truncate(log, offset)
 
-        piece = mover._copy_piece
+        piece = copied_log.copy_piece
 
         def piecewise(current: Log, copy: Log) -> int:
             copying.append(manager._registry.copying.locked())
             return piece(current, copy)
 
-        monkeypatch.setattr(mover, "_copy_piece", piecewise)
+        monkeypatch.setattr(copied_log, "copy_piece", piecewise)
         monkeypatch.setattr(type(copy_of(manager)), "truncate_to", truncating)
         manager._mover.step(KEY)
         cut(manager, 5, starts_anew=starts_anew)
@@ -352,13 +352,13 @@ def test_a_copy_that_a_step_cuts_is_not_called_flushed_beyond_the_cut(
     with begun(home) as manager:
         before = flush_copy(manager)
         manager.partition(*KEY).log.truncate_to(5)
-        left_bytes, flushed = mover._left_bytes, []
+        left_bytes, flushed = copied_log.left_bytes, []
 
         def looking(current: Log, copy: Log) -> int:
             flushed.append((copy.log_end_offset, flushed_copy(home)))
             return left_bytes(current, copy)
 
-        monkeypatch.setattr(mover, "_left_bytes", looking)
+        monkeypatch.setattr(copied_log, "left_bytes", looking)
         manager._mover.step(KEY)
 
         assert before > 5
@@ -425,7 +425,7 @@ def test_records_deleted_before_the_exchange_do_not_come_back(
     """The copy starts where the log does, though it was deleted from after the last piece."""
     home = two_directories()
     with begun(home) as manager:
-        left_bytes = mover._left_bytes
+        left_bytes = copied_log.left_bytes
 
         def deleting(current: Log, copy: Log) -> int:
             left = left_bytes(current, copy)
@@ -433,7 +433,7 @@ def test_records_deleted_before_the_exchange_do_not_come_back(
                 current.delete_records(57)
             return left
 
-        monkeypatch.setattr(mover, "_left_bytes", deleting)
+        monkeypatch.setattr(copied_log, "left_bytes", deleting)
         home.clock.advance(10_000)
 
         log = manager.partition(*KEY).log

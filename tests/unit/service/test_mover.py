@@ -22,9 +22,10 @@ from tidelog.errors import (
     InvalidTopic,
     KafkaStorageError,
     LogDirNotFound,
+    UnknownTopicOrPartition,
 )
 from tidelog.segment.filenames import TopicPartition
-from tidelog.service import mover
+from tidelog.service import copied_log, mover
 from tidelog.testing import PowerCut
 
 if TYPE_CHECKING:
@@ -182,7 +183,7 @@ def test_a_copy_that_is_longer_than_the_log_is_cut() -> None:
         manager.move_partition(*KEY, "/b")
         future, log = manager.get_log("t", 0, is_future=True), manager.partition("t", 0).log
         assert future is not None
-        mover._copy_piece(log, future)
+        copied_log.copy_piece(log, future)
         log.truncate_to(10)
         home.clock.advance(0)
 
@@ -233,6 +234,15 @@ def test_a_name_too_long_for_a_copy_is_refused() -> None:
 
         with pytest.raises(InvalidTopic):
             manager.move_partition("t" * 240, 0, "/b")
+
+
+def test_a_partition_that_is_not_there_is_not_moved() -> None:
+    """It may have been deleted after it was looked for."""
+    with two_directories().open() as manager:
+        with pytest.raises(UnknownTopicOrPartition, match="t-0 was deleted"):
+            manager._mover.move(KEY, "/b")
+
+        assert manager.moves() == []
 
 
 def test_two_logs_of_a_partition_stop_the_start() -> None:
@@ -559,7 +569,7 @@ def test_a_copy_whose_source_disk_fails_while_moves_are_resumed_is_kept(
             raise KafkaStorageError(f"{current.directory} is offline, {copy.directory} is not")
 
         with monkeypatch.context() as patch:
-            patch.setattr(mover, "_align", failing)
+            patch.setattr(copied_log, "align", failing)
             manager._mover.resume_all()
 
         assert [name for name in home.files("/b") if name.endswith("-future")]
@@ -608,7 +618,7 @@ def test_snapshots_of_a_truncated_copy_are_deleted_once_it_is_the_log(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """They wait for their deletion while the directory is renamed."""
-    monkeypatch.setattr(mover, "PIECE_BYTES", 500)
+    monkeypatch.setattr(copied_log, "PIECE_BYTES", 500)
     monkeypatch.setattr(mover, "NEAR_BYTES", 600)
     home = ManagerHome("/a", "/b", file_delete_delay_ms=1_000)
     manager = home.open()

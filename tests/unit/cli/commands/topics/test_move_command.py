@@ -12,7 +12,7 @@ import tidelog
 from tidelog.cli.commands.topics.move_command import moving_config
 from tidelog.env.system_files import SystemFiles
 from tidelog.errors import DirectoryLocked, KafkaStorageError
-from tidelog.service import mover
+from tidelog.service import copied_log, mover
 from tidelog.service.log_service import LogService
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def test_the_copy_of_a_move_that_was_given_up_is_deleted_before_the_command_ends
         error = KafkaStorageError("the copy cannot be written")
         raise error from OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(mover, "_copy_piece", full)
+    monkeypatch.setattr(copied_log, "copy_piece", full)
     monkeypatch.setattr(mover, "NEAR_BYTES", -1)
     monkeypatch.setattr(mover, "RETRY_MS", (1,))
     answer = cli.on("move", "t", "--to", target)
