@@ -31,13 +31,12 @@ if TYPE_CHECKING:
 
 
 class Encoded(NamedTuple):
-    """Whole batches of one partition; ``max_timestamp`` in ms, -1 if no record has one."""
+    """Whole batches of one partition."""
 
     partition: int
     data: Bytes
     batches: BatchColumns
     records: int
-    max_timestamp: int
 
 
 class TopicEncoder:
@@ -92,8 +91,7 @@ class TopicEncoder:
                     batch_bytes=form.batch_bytes,
                 )
                 self._next_offsets[partition] += len(chosen_rows)
-                latest = int(records.table[rows.TIMESTAMP][chosen_rows].max())
-                yield Encoded(partition, made.data, made.batches, len(chosen_rows), latest)
+                yield Encoded(partition, made.data, made.batches, len(chosen_rows))
 
 
 def check_rows(records: RecordSource, policy: LeaderPolicy, now_ms: int) -> None:

@@ -23,7 +23,7 @@ from tidelog.readonly.batch_walk import PIECE_BYTES
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
-    from tidelog.arrow.topic_read import LogRange, Times
+    from tidelog.arrow.topic_read import PlannedRange, Times
     from tidelog.env.scheduler import Scheduler
     from tidelog.records.batch_columns import BatchColumns
     from tidelog.records.file_records import Piece
@@ -95,14 +95,14 @@ class TableStream:
     threads: int = DEFAULT_THREADS
     key: bytes | None = None
     remedy: str = ""
-    report_lost: Callable[[LogRange], object] = lambda _: None
+    report_lost: Callable[[PlannedRange], object] = lambda _: None
 
     @property
     def schema(self) -> pa.Schema:
         """The schema of the tables."""
         return select(self.names)
 
-    def tables(self, ranges: Iterable[LogRange]) -> Generator[pa.RecordBatch, None, None]:
+    def tables(self, ranges: Iterable[PlannedRange]) -> Generator[pa.RecordBatch, None, None]:
         """Yield the records of ranges, one after the other, in order of offsets.
 
         Raises:
@@ -120,13 +120,13 @@ class TableStream:
             for decoded in ahead:
                 yield from chain(decoded.tables, decoded.rest)
 
-    def _on_this_thread(self, ranges: Iterable[LogRange]) -> Iterator[pa.RecordBatch]:
+    def _on_this_thread(self, ranges: Iterable[PlannedRange]) -> Iterator[pa.RecordBatch]:
         for part in ranges:
             decoder = self._decoder(part)
             for piece in self._pieces(part):
                 yield from self._tables(decoder, piece, part)
 
-    def _tasks(self, ranges: Iterable[LogRange]) -> Iterator[Callable[[], Decoded]]:
+    def _tasks(self, ranges: Iterable[PlannedRange]) -> Iterator[Callable[[], Decoded]]:
         """Yield what decodes each piece; the last one raises the error that ends the stream."""
         try:
             for part in ranges:
@@ -140,7 +140,7 @@ class TableStream:
         except Exception as error:  # noqa: BLE001 - raised in its turn, after what was read before it
             yield partial(Decoded, (), _failing(error))
 
-    def _pieces(self, part: LogRange) -> Iterator[Piece]:
+    def _pieces(self, part: PlannedRange) -> Iterator[Piece]:
         """Yield the pieces of a range, without the batches in which nothing is late enough."""
         log, start, end = part[:3]
         since_ms = self.times.since_ms
@@ -171,7 +171,7 @@ class TableStream:
             raise
 
     def _ahead(
-        self, decoders: list[ArrowDecoder], growth: _Growth, piece: Piece, part: LogRange
+        self, decoders: list[ArrowDecoder], growth: _Growth, piece: Piece, part: PlannedRange
     ) -> Decoded:
         """Decode a portion, of one with very many records only the first ones."""
         decoder = decoders.pop() if decoders else self._decoder(part)
@@ -191,14 +191,14 @@ class TableStream:
         growth.found(size, piece.batches)
         return Decoded(made, iter(()))
 
-    def _decoder(self, part: LogRange) -> ArrowDecoder:
+    def _decoder(self, part: PlannedRange) -> ArrowDecoder:
         looked_at = {_TIMESTAMP: not self.times.is_all, _KEY: self.key is not None}
         names = [*self.names]
         names += [name for name, is_needed in looked_at.items() if is_needed and name not in names]
         return ArrowDecoder(select(names), part.log.topic, part.log.partition)
 
     def _tables(
-        self, decoder: ArrowDecoder, piece: Piece, part: LogRange
+        self, decoder: ArrowDecoder, piece: Piece, part: PlannedRange
     ) -> Iterator[pa.RecordBatch]:
         tables = decoder.tables_of_piece(piece, part.start_offset, part.end_offset)
         if self.times.is_all and self.key is None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from tidelog.arrow.table_stream import TableStream
-    from tidelog.arrow.topic_read import LogRange, TopicRead
+    from tidelog.arrow.topic_read import PlannedRange, TopicRead
     from tidelog.arrow.topic_scanner import Columns
 
 _MICROS: Final = 1000
@@ -229,8 +229,8 @@ class TopicDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
         return pa.RecordBatchReader.from_batches(schema, tables)
 
     def _pushed_down(
-        self, stream: TableStream, ranges: list[LogRange], wanted: ds.Expression
-    ) -> tuple[TableStream, list[LogRange]]:
+        self, stream: TableStream, ranges: list[PlannedRange], wanted: ds.Expression
+    ) -> tuple[TableStream, list[PlannedRange]]:
         """Return what to read of the ranges so that the filter can be applied to it."""
         named = columns_in(wanted, self.schema)
         read = replace(stream, names=tuple(dict.fromkeys([*stream.names, *named])))

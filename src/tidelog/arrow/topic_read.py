@@ -96,7 +96,7 @@ class Times(NamedTuple):
 EVERY_TIME: Final = Times()
 
 
-class LogRange(NamedTuple):
+class PlannedRange(NamedTuple):
     """Offsets ``[start_offset, end_offset)`` of one log, which is closed until it is read.
 
     ``topic_id``: the id of the topic when the read was planned; None if that is unknown.
@@ -232,7 +232,7 @@ class TopicRead:
             *self.paths, fs=self.fs, accept=accept, topics={self.topic}, asks_holder=True
         )
 
-    def plan(self) -> list[LogRange]:
+    def plan(self) -> list[PlannedRange]:
         """Return what to read of each partition now, in order of their numbers.
 
         Raises:
@@ -286,7 +286,7 @@ class TopicRead:
 
     def _range(
         self, directory: ReadOnlyDirectory, number: int, start: int | None, end: int | None
-    ) -> LogRange:
+    ) -> PlannedRange:
         # Before the files: a topic that is created again in between is then another one.
         topic_id = directory.part_of(self.topic, number).id_or_none(self.topic, number)
         with directory.open(self.topic, number, on_damage=self.on_damage) as log:
@@ -316,9 +316,9 @@ class TopicRead:
             if end is None and self.on_damage is None:
                 # Asked before the log is closed: its transactions are forgotten then.
                 bad = log.damage_at(visible, committed=self.committed)
-            return LogRange(log, first, max(first, last), topic_id, bad, directory)
+            return PlannedRange(log, first, max(first, last), topic_id, bad, directory)
 
-    def report_lost(self, part: LogRange) -> None:
+    def report_lost(self, part: PlannedRange) -> None:
         """Report what a range that was read lacks; raise DataLoss if damage is not skipped."""
         for hole in part.lost():
             if self.on_damage is None:
@@ -371,7 +371,7 @@ def _by_partition(
     return given
 
 
-def narrowed(ranges: Iterable[LogRange], start: int, end: int) -> Iterator[LogRange]:
+def narrowed(ranges: Iterable[PlannedRange], start: int, end: int) -> Iterator[PlannedRange]:
     """Yield the parts of ranges that lie in offsets ``[start, end)``.
 
     An empty one is kept if it lies there as a whole, or if damage hides what may lie there: to read

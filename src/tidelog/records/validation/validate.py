@@ -55,7 +55,6 @@ class ValidatedRecords(NamedTuple):
     next_offset: int
     max_timestamp: int
     log_append_time: int
-    codec: Codec
     are_sizes_changed: bool
 
 
@@ -190,7 +189,7 @@ class _Append(NamedTuple):
         batches = walk(data).batches
         greatest = int(batches.max_timestamp.max(initial=NO_TIMESTAMP))
         done = self._done(data, batches, len(columns), greatest)
-        return done._replace(codec=self.codec, are_sizes_changed=True)
+        return done._replace(are_sizes_changed=True)
 
     def convert(self, on_rejected: Callable[[Rejection, int], None]) -> ValidatedRecords:
         """Accept batches of magic 0 or 1 and build one of magic 2 from all their records."""
@@ -228,7 +227,6 @@ class _Append(NamedTuple):
             self.first_offset + offsets,
             max_timestamp,
             self.append_time_ms,
-            self.analyzed.source_codec,
             are_sizes_changed=False,
         )
 
