@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import contextmanager
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 from tidelog.codec.one_line import one_line, open_or_closed
@@ -224,19 +224,19 @@ class LogManager(OfOneProcess):
 
     # Life
 
-    def shutdown(self, broker_epoch: int = -1) -> None:
+    def shutdown(self) -> None:
         """Flush and close all logs, write checkpoints, mark the directories as clean, unlock them.
 
         A directory where something fails is logged and not marked. A second call does nothing.
         """
-        self._shut_down(broker_epoch)
+        self._shut_down()
 
     def close(self) -> None:
         """Do as ``shutdown``, then raise the first error that was met.
 
         Raises KafkaStorageError: not everything that was appended may be durable.
         """
-        errors = self._shut_down(-1)
+        errors = self._shut_down()
         if errors:
             raise errors[0]
 
@@ -245,7 +245,7 @@ class LogManager(OfOneProcess):
         if not self.is_inherited:
             self.cleaning.stop()
 
-    def _shut_down(self, broker_epoch: int) -> list[OSError | KafkaStorageError]:
+    def _shut_down(self) -> list[OSError | KafkaStorageError]:
         if self.is_inherited or self._is_closing:
             return []
         try:
@@ -258,7 +258,7 @@ class LogManager(OfOneProcess):
             with self._registry.change_lock:
                 self._registry.is_closed = True
             self._log_dirs.on_offline = None
-            return self._close_directories(broker_epoch)
+            return self._close_directories()
         except BaseException:  # an interrupt: a second call would do nothing
             self._release()
             raise
@@ -592,12 +592,12 @@ class LogManager(OfOneProcess):
             log.close_handlers()
         self._log_dirs.release_all()
 
-    def _close_directories(self, broker_epoch: int) -> list[OSError | KafkaStorageError]:
+    def _close_directories(self) -> list[OSError | KafkaStorageError]:
         """Close all logs and mark their directories as clean; return the errors, if any."""
         closer = DirectoryCloser(
             self.shared,
             logs_in=self._registry.in_directory,
-            checkpoint=partial(self._checkpoint, broker_epoch=broker_epoch),
+            checkpoint=self._checkpoint,
             tidy_up=self._tidy_up,
             threads=self.recovery_threads,
         )
@@ -667,7 +667,7 @@ class LogManager(OfOneProcess):
         """Return the directories whose checkpoints concern open logs."""
         return [one for one in self._log_dirs if self._registry.in_directory(one.path)]
 
-    def _checkpoint(self, log_dir: LogDir, broker_epoch: int) -> None:  # noqa: ARG002 - a service's
+    def _checkpoint(self, log_dir: LogDir) -> None:
         """Write the checkpoints of a directory at its close, if they concern open logs."""
         if self._registry.in_directory(log_dir.path):
             self._checkpointing.write(log_dir)

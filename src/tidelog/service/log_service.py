@@ -9,6 +9,7 @@ import logging
 from typing import TYPE_CHECKING, ClassVar
 
 from tidelog.datadir.effective_config import NO_SETTINGS
+from tidelog.datadir.metadata_files import UNKNOWN_BROKER_EPOCH
 from tidelog.errors import InvalidArgument, KafkaStorageError
 from tidelog.manager.log_manager import LogManager
 from tidelog.manager.metrics.group_lag import GroupLag
@@ -270,12 +271,12 @@ class LogService(LogManager):
     def _loaded_dirs(self) -> list[LogDir]:
         return list(self._log_dirs)
 
-    def _close_directories(self, broker_epoch: int) -> list[OSError | KafkaStorageError]:
+    def _close_directories(self) -> list[OSError | KafkaStorageError]:
         self._queue.stop()  # reopening a log may have begun it again
-        return super()._close_directories(broker_epoch)
+        return super()._close_directories()
 
-    def _checkpoint(self, log_dir: LogDir, broker_epoch: int) -> None:
-        log_dir.broker_epoch = broker_epoch
+    def _checkpoint(self, log_dir: LogDir) -> None:
+        log_dir.broker_epoch = UNKNOWN_BROKER_EPOCH  # no controller has given it one
         self._checkpointing.write(log_dir)
 
     def _tidy_up(self, closed: Collection[LogDir]) -> None:  # noqa: ARG002 - a short-lived writer's

@@ -8,6 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.machinery.manager_home import Loading, ManagerHome, fill, values
 
+from tidelog.datadir.metadata_files import (
+    CleanShutdown,
+    read_clean_shutdown,
+    write_clean_shutdown,
+)
 from tidelog.errors import (
     DirectoryLocked,
     InvalidArgument,
@@ -22,6 +27,7 @@ if TYPE_CHECKING:
     from tidelog.manager.log_manager import LogManager
     from tidelog.segment.filenames import TopicPartition
 
+MARK = "/data/.kafka_cleanshutdown"
 IO_ERROR = OSError(EIO, "the disk failed")
 
 
@@ -276,16 +282,20 @@ def test_closing_raises_what_keeps_records_from_being_durable(loading: Loading) 
     assert not home.is_marked()
 
 
-def test_the_broker_epoch_is_kept_in_the_mark() -> None:
-    """The next start may compare it."""
+@pytest.mark.parametrize(("loading", "epoch"), [(Loading.FIRST_USE, 12), (Loading.ALL, -1)])
+def test_a_short_lived_writer_keeps_the_broker_epoch_in_the_mark(
+    loading: Loading, epoch: int
+) -> None:
+    """The broker's next start may compare it; a service takes the broker's place."""
     home = ManagerHome()
-    home.open().shutdown(broker_epoch=12)
-    with home.open() as manager:
-        home_dir = manager._log_dirs.get("/data")
-        assert home_dir is not None
-        epoch = home_dir.broker_epoch
+    home.open().shutdown()
+    write_clean_shutdown(home.fs, MARK, CleanShutdown(broker_epoch=12))
+    with home.open_as(loading) as manager:
+        manager.create_topic("t")
 
-    assert epoch == 12
+    mark = read_clean_shutdown(home.fs, MARK)
+    assert mark is not None
+    assert mark.broker_epoch == epoch
 
 
 def test_each_directory_keeps_its_id() -> None:
