@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tidelog.datadir.partition_directories import lies_twice
 from tidelog.errors import KafkaStorageError
 from tidelog.log.directory_guard import is_passing, lacks_resources
-from tidelog.manager.lifecycle.log_closer import log_closer
+from tidelog.manager.lifecycle.log_closer import close_log
 from tidelog.manager.lifecycle.partition_loader import take_in
 from tidelog.manager.manager_part import ManagerPart
 from tidelog.segment.filenames import TopicPartition, log_directory_name
@@ -256,7 +256,7 @@ class Reconciler(ManagerPart):
 
         So it does after an unclean end: what was not flushed then is not made whole by a flush now.
         """
-        if log_closer(found.log)() is not None or not found.log_dir.was_clean:
+        if close_log(found.log) is not None or not found.log_dir.was_clean:
             found.log_dir.doubted.add(found.log.directory)
 
     def _note_place(self, found: FoundLog, topic: Topic) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from tidelog.cli.extras import needs_extra
@@ -86,10 +87,10 @@ class _LinesForm(Unframed):
             return JsonLines(topic, partition, self._encoding).pieces
         fields = _Fields(topic, partition, self._encoding)
         if form == "csv":
-            return _one_by_one(fields.csv_line)
+            return partial(_one_by_one, fields.csv_line)
         if form == "raw":
-            return _one_by_one(fields.value)
-        return _one_by_one(fields.formatted("%v" if form == "text" else form))
+            return partial(_one_by_one, fields.value)
+        return partial(_one_by_one, fields.formatted("%v" if form == "text" else form))
 
 
 class _TableForm:
@@ -112,13 +113,9 @@ class _TableForm:
         return lambda columns: map(self._file.rows, decoder.tables(columns))
 
 
-def _one_by_one(write: Write) -> Printer:
-    """Return what writes records one by one."""
-
-    def pieces(columns: RecordColumns) -> Iterator[bytes]:
-        yield b"".join(map(write, columns.records()))
-
-    return pieces
+def _one_by_one(write: Write, columns: RecordColumns) -> Iterator[bytes]:
+    """Yield records, written one by one."""
+    yield b"".join(map(write, columns.records()))
 
 
 class _Fields:

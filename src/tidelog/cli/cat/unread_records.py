@@ -15,19 +15,15 @@ from tidelog.explain.printable_text import counted
 
 if TYPE_CHECKING:
     from tidelog.cli.partition_choice import ChosenPartitions, Place
-    from tidelog.readonly.missing.damaged_range import DamagedRange, OnDamage
+    from tidelog.readonly.missing.damaged_range import DamagedRange
     from tidelog.readonly.read_only_log import ReadOnlyLog
 
 
-def reporting(command: str, skipped: set[DamagedRange]) -> OnDamage:
-    """Return what prints each damaged range on stderr once, though it may be read again."""
-
-    def report(found: DamagedRange) -> None:
-        if found not in skipped:
-            skipped.add(found)
-            print_message(command, f"skipped {found}")
-
-    return report
+def report_skipped(command: str, skipped: set[DamagedRange], found: DamagedRange) -> None:
+    """Print a damaged range on stderr, unless it is ``skipped`` already, as it is read again."""
+    if found not in skipped:
+        skipped.add(found)
+        print_message(command, f"skipped {found}")
 
 
 def report_unread(

@@ -6,10 +6,11 @@ Kafka: ``LogManager.shutdown``.
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.errors import KafkaStorageError
-from tidelog.manager.lifecycle.log_closer import log_closer
+from tidelog.manager.lifecycle.log_closer import close_log
 from tidelog.manager.manager_part import ManagerPart
 
 if TYPE_CHECKING:
@@ -79,19 +80,16 @@ class DirectoryCloser(ManagerPart):
     ) -> list[LogDir]:
         """Do something with each directory, at the same time; return those without an error."""
 
-        def job(log_dir: LogDir) -> Callable[[], bool]:
-            def run() -> bool:
-                try:
-                    act(log_dir)
-                except (OSError, KafkaStorageError) as error:
-                    _log_unmarked(log_dir, error)
-                    errors.append(_not_closed(log_dir, error))
-                    return False
-                return True
+        def is_done_with(log_dir: LogDir) -> bool:
+            try:
+                act(log_dir)
+            except (OSError, KafkaStorageError) as error:
+                _log_unmarked(log_dir, error)
+                errors.append(_not_closed(log_dir, error))
+                return False
+            return True
 
-            return run
-
-        jobs = [job(one) for one in log_dirs]
+        jobs = [partial(is_done_with, one) for one in log_dirs]
         done = self._machine.scheduler.run_all("log-closing", jobs, len(jobs))
         return [one for one, is_done in zip(log_dirs, done, strict=True) if is_done]
 
@@ -99,7 +97,7 @@ class DirectoryCloser(ManagerPart):
         logs = self._logs_in(log_dir.path).values()
         # Marked as clean, the directory would hide what keeps such a log from taking appends.
         log_dir.doubted.update(log.directory for log in logs if log.contradiction is not None)
-        jobs = [log_closer(log) for log in logs]
+        jobs = [partial(close_log, log) for log in logs]
         name = f"log-closing-{log_dir.path}"
         failed = self._machine.scheduler.run_all(name, jobs, self._threads)
         first = next((error for error in failed if error is not None), None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -175,12 +176,12 @@ def _follow(chosen: ChosenPartitions, printing: _Printing) -> None:
 
 def _print_place(chosen: ChosenPartitions, place: Place, printing: _Printing) -> bool:
     """Print the records of one partition; return whether some were lost, skipped or left."""
-    from tidelog.cli.cat.unread_records import report_unread, reporting
+    from tidelog.cli.cat.unread_records import report_skipped, report_unread
     from tidelog.readonly.missing.damaged_range import skipped_by
 
     args = printing.args
     skipped: set[DamagedRange] = set()
-    on_damage = reporting(args.command, skipped) if args.skip_damage else None
+    on_damage = partial(report_skipped, args.command, skipped) if args.skip_damage else None
     with chosen.open(place, on_damage, below_start=args.below_start) as log:
         try:
             end = _print(place, log, printing)

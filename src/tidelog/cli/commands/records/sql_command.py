@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.options import DIRECTORIES, OUTPUT, VISIBILITY, Command, argument
@@ -57,7 +58,7 @@ COMMAND: Final = Command(
 def run(args: Namespace) -> int:
     """Print the rows that the query gives; return 1 if ``--skip-damage`` has skipped something."""
     from tidelog.cli.cat.record_forms import check_terminal
-    from tidelog.cli.cat.unread_records import reporting
+    from tidelog.cli.cat.unread_records import report_skipped
     from tidelog.cli.output_file import opened_output
     from tidelog.cli.sql.answer_forms import open_form
     from tidelog.cli.sql.query import Visible, answered
@@ -72,7 +73,7 @@ def run(args: Namespace) -> int:
         *args.directories, fs=SYSTEM_FILES, accept=accept, asks_holder=True
     )
     skipped: set[DamagedRange] = set()
-    on_damage = reporting(args.command, skipped) if args.skip_damage else None
+    on_damage = partial(report_skipped, args.command, skipped) if args.skip_damage else None
     visible = Visible(args.isolation, args.up_to, args.allow_partial, on_damage)
     with answered(directory, query, visible) as answer:
         form = open_form(args.format, answer.schema)
