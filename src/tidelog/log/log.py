@@ -596,11 +596,10 @@ class Log(ReadableLog):
         with self._state.notices, self._state.lock, self._state.changing("truncating"):
             return truncation.truncate_to_locked(self._state, offset)
 
-    def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
-        """Drop all records and continue at ``offset``; ``log_start_offset`` is that too if None."""
-        start = offset if log_start_offset is None else log_start_offset
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Drop all records and continue at ``offset``, which is the log start offset, too."""
         with self._state.notices, self._state.lock, self._state.changing("truncating"):
-            truncation.truncate_fully_locked(self._state, offset, start)
+            truncation.truncate_fully_locked(self._state, offset)
 
     def check_appendable(self) -> None:
         """Raise the error that an append would raise whatever it brings.

@@ -42,7 +42,7 @@ def truncate_to_locked(state: LogState, offset: int) -> bool:
     if kept is not None and offset > kept.next_offset:
         raise kept.error(state.context.log_name)
     if state.local.segments.first_base_offset > offset:
-        truncate_fully_locked(state, offset, offset)
+        truncate_fully_locked(state, offset)
         return True
     _check_replayable(state, offset)
     if state.archived is not None and offset < state.archived.end:
@@ -59,10 +59,10 @@ def truncate_to_locked(state: LogState, offset: int) -> bool:
     return True
 
 
-def truncate_fully_locked(state: LogState, offset: int, log_start_offset: int) -> None:
+def truncate_fully_locked(state: LogState, offset: int) -> None:
     """Drop all records and continue at ``offset``."""
-    if offset < 0 or not 0 <= log_start_offset <= offset:
-        raise InvalidArgument(f"log start offset {log_start_offset} is not in [0, {offset}]")
+    if offset < 0:
+        raise InvalidArgument(f"cannot start at the negative offset {offset}")
     _check_not_pinned(state)
     state.archived = None  # another log begins
     with state.cutting():
@@ -71,7 +71,7 @@ def truncate_fully_locked(state: LogState, offset: int, log_start_offset: int) -
         with _all_or_offline(state):
             state.epochs.truncate_all()
             state.producers.truncate_fully_and_start_at(offset)
-            _settle(state, offset, log_start_offset, high_watermark=offset)
+            _settle(state, offset, offset, high_watermark=offset)
 
 
 def _check_not_pinned(state: LogState) -> None:
