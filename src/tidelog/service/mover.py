@@ -530,7 +530,7 @@ class PartitionMover(ManagerPart):
         if current.archived is not None:
             copy.note_archived(current.archived._replace(equal_end=0))
         try:
-            self._topics.place(key.topic, topic_id, key.partition, target.directory_id)
+            self._topics.place(*key, target.directory_id)
             copy.rename_directory(log_directory_name(*key))
         except KafkaStorageError as error:
             self._stay(key, partition, source, error)

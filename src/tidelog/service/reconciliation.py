@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.datadir.partition_directories import lies_twice
@@ -264,8 +265,8 @@ class Reconciler(ManagerPart):
         home = self._log_dirs.get(found.log.data_dir)
         if home is not None and topic.partitions.get(found.key.partition) != home.directory_id:
             key = found.key
-            place = (key.topic, topic.topic_id, key.partition, home.directory_id)
-            self._log_dirs.despite_failures(lambda: self._topics.place(*place))
+            place = partial(self._topics.place, *key, home.directory_id)
+            self._log_dirs.despite_failures(place)
 
 
 def _by_key(found: Sequence[FoundLog]) -> dict[TopicPartition, list[FoundLog]]:

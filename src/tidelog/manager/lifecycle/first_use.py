@@ -101,8 +101,8 @@ class FirstUseLoader(ManagerPart):
             paths = ", ".join(one.path for one in elsewhere)
             raise KafkaStorageError(f"{key} lies in more than one directory: {paths}")
         if elsewhere:
-            place = (key.topic, topic.topic_id, key.partition, elsewhere[0].directory_id)
-            self._log_dirs.despite_failures(lambda: self._topics.place(*place))
+            place = partial(self._topics.place, *key, elsewhere[0].directory_id)
+            self._log_dirs.despite_failures(place)
             return elsewhere[0]
         return home
 

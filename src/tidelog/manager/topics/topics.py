@@ -18,7 +18,6 @@ from tidelog.codec.uuid_text import format_uuid
 from tidelog.datadir.birth import birth_values, unlike_birth
 from tidelog.datadir.catalogue import (
     CATALOGUE_FILE,
-    METADATA_TOPIC,
     Catalogue,
     Topic,
     check_new_names,
@@ -309,21 +308,15 @@ class Topics:
             kept = {at: home for at, home in topic.partitions.items() if at not in numbers}
             self._replace(topic.changed(partitions=kept))
 
-    def place(self, name: str, topic_id: UUID, partition: int, home: UUID) -> None:
-        """Note where a partition lies, which may be a new one, or one of a new topic.
+    def place(self, name: str, partition: int, home: UUID) -> None:
+        """Note where a partition lies; no catalogue has the topic of Kafka's own metadata.
 
         The directory that gets it is written last. A crash in between leaves no directory that a
         command, which opens it alone, would append to: all others name a later place already.
         """
         with self._lock:
-            if name == METADATA_TOPIC:
-                return
             topic = self._catalogue.topics.get(name)
-            if topic is None:
-                birth = birth_values(self.defaults)
-                topic = Topic(name, topic_id, {partition: home}, birth=birth)
-                self._write(self._catalogue.with_topics([topic]), last=home)
-            elif topic.partitions.get(partition) != home:
+            if topic is not None and topic.partitions.get(partition) != home:
                 partitions = {**topic.partitions, partition: home}
                 self._replace(topic.changed(partitions=partitions), last=home)
 
