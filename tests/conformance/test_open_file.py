@@ -96,20 +96,6 @@ def test_a_start_of_the_writeback_changes_nothing(place: Place) -> None:
     assert caught.value.errno == errno.EBADF
 
 
-def test_map_shows_the_present_bytes(place: Place) -> None:
-    """A map is read-only, has the file's bytes and outlives the file."""
-    with closing(place.fs.open(place.file("f", b"abcd"))) as file:
-        view = file.map()
-
-    assert (bytes(view), view.readonly) == (b"abcd", True)
-
-
-def test_map_of_an_empty_file_is_empty(place: Place) -> None:
-    """The map of an empty file has no bytes."""
-    with closing(place.fs.open(place.file("f"))) as file:
-        assert bytes(file.map()) == b""
-
-
 def test_the_file_closes_with_its_last_holder(place: Place) -> None:
     """Each hold needs its own close; after the last one nothing can be read."""
     file = place.fs.open(place.file("f", b"ab"))
@@ -124,7 +110,7 @@ def test_the_file_closes_with_its_last_holder(place: Place) -> None:
     assert caught.value.errno == errno.EBADF
 
 
-@pytest.mark.parametrize("use", ["hold", "close", "size", "sync", "map"])
+@pytest.mark.parametrize("use", ["hold", "close", "size", "sync"])
 def test_a_closed_file_cannot_be_used(place: Place, use: str) -> None:
     """Any use of a closed file is EBADF, including another close."""
     file = place.fs.open(place.file("f"), "w")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 SYNCS: Final = frozenset({"sync", "sync_directory"})
 NEED_ROOM: Final = frozenset({"open", "pwrite", "write", "truncate", "rename", "make_directory"})
 NEED_DESCRIPTOR: Final = frozenset({"open", "read", "list", "lock", "sync_directory"})
-CANNOT_FAIL: Final = frozenset({"close", "hold", "is_link", "map"})
+CANNOT_FAIL: Final = frozenset({"close", "hold", "is_link"})
 
 
 class Kind(NamedTuple):

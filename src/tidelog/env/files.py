@@ -107,12 +107,6 @@ class OpenFile(Protocol):
         Every failure is reported as EIO, even a full disk.
         """
 
-    def map(self) -> memoryview:
-        """Return a read-only map of the current bytes; it outlives ``close``.
-
-        The file must not shrink while it is mapped: an access beyond its end kills the process.
-        """
-
 
 class FileLock(Protocol):
     """A file lock held by this process."""

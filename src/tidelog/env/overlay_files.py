@@ -161,10 +161,6 @@ class OverlayFile:
         """Do nothing: changes in memory cannot be made durable."""
         self._check()
 
-    def map(self) -> memoryview:
-        """Return the current bytes."""
-        return memoryview(self.pread(self.size(), 0))
-
     def _check(self, *, changes: bool = False) -> None:
         if self.holders <= 0 or (changes and not self._is_writable):
             raise os_error(errno.EBADF, self.path)

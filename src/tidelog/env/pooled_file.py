@@ -265,14 +265,6 @@ class PooledFile:
         finally:
             self._done()
 
-    def map(self) -> memoryview:
-        """Return a read-only map of the current bytes; it outlives ``close``."""
-        self._uses.append(None)
-        try:
-            return (self._file or self._opened()).map()
-        finally:
-            self._done()
-
     # Internal
 
     def _done(self) -> None:

@@ -33,10 +33,6 @@ class ReadOnlyFile:
     def native_reads(self) -> NativeReads | None:
         """Return None: compiled code would pass by what is done here with each read."""
 
-    def map(self) -> memoryview:
-        """Return the bytes present now; not a map, since a writer may cut the file."""
-        return memoryview(self.pread(self.size(), 0))
-
     def will_read(self, start: int, end: int) -> None:
         """Take note that bytes ``[start, end)`` will be read in order; most files need not."""
 

@@ -7,7 +7,6 @@ Platforms without POSIX locks, fsync and rename (Windows) are read-only: everyth
 from __future__ import annotations
 
 import errno
-import mmap
 import os
 import stat
 import sys
@@ -180,13 +179,6 @@ class SystemFile:
     def sync(self) -> None:
         """Make the bytes durable; on macOS this flushes the disk's own cache too."""
         _sync(self.fileno())
-
-    def map(self) -> memoryview:
-        """Return a read-only map of the current bytes; it outlives ``close``."""
-        size = self.size()
-        if size == 0:
-            return memoryview(b"")
-        return memoryview(mmap.mmap(self.fileno(), size, access=mmap.ACCESS_READ))
 
     def _check_open(self) -> None:
         if self._owner_pid:

@@ -507,11 +507,6 @@ class CrashFile:
             self._owner.lose(self._node)
             raise OSError(errno.EIO, error.strerror, self.path) from error
 
-    def map(self) -> memoryview:
-        """Return the current bytes."""
-        with self._use("map"):
-            return memoryview(bytes(self._node.content))
-
     def _use(self, operation: str, *, changes: bool = False) -> AbstractContextManager[object]:
         self._check_usable(changes=changes)
         act = self._owner.changing if changes else self._owner.looking
