@@ -6,6 +6,7 @@ import io
 import os
 import signal
 import threading
+import weakref
 from collections import Counter
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from functools import partial
@@ -17,7 +18,9 @@ from tests.crash.children import in_child
 from tests.machinery.scale import scaled
 
 import tidelog
+from tidelog.cli.commands import warm_command
 from tidelog.cli.main import main
+from tidelog.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -183,6 +186,34 @@ def run(path: Path, seed: int, number: signal.Signals) -> tuple[int, list[str]]:
         if main(["verify", str(path)]):
             wrong.append(said.getvalue()[:500])
     return signalled.count, wrong
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, ExitCode.INTERRUPTED), (signal.SIGTERM, ExitCode.TERMINATED)],
+)
+def test_a_signal_in_a_callback_of_a_weak_reference_ends_a_command(
+    number: signal.Signals, code: ExitCode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python drops what the handler raises there, as while modules are imported."""
+
+    class Module:
+        pass
+
+    def interrupted(_args: object) -> int:
+        module = Module()
+        _reference = weakref.ref(module, lambda _: signal.raise_signal(number))
+        del module
+        signal.pause()
+        return ExitCode.OK
+
+    def command() -> int:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        return main(["warm"])
+
+    monkeypatch.setattr(warm_command, "run", interrupted)
+
+    assert in_child(command, timeout_s=20) == code
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from tidelog.exit_codes import ExitCode, exit_code_of, text_of
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator, Sequence
+    from sys import UnraisableHookArgs
 
 VERSION_OPTIONS: Final = (["-V"], ["--version"])
 """Command lines that print the version and nothing else; with more words the parser decides."""
@@ -23,6 +24,8 @@ VERSION_OPTIONS: Final = (["-V"], ["--version"])
 _NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _LAST_STREAM: Final = 2
 """The descriptor of standard error."""
+_SEND_AGAIN_S: Final = 0.01
+"""After which time a signal is sent again: the callback that dropped it has ended by then."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -65,6 +68,13 @@ class _Terminated(BaseException):
     """SIGTERM was received."""
 
 
+_NUMBERS: Final[dict[type[BaseException], signal.Signals]] = {
+    KeyboardInterrupt: signal.SIGINT,
+    _Terminated: signal.SIGTERM,
+}
+"""The signals whose handlers raise, by what they raise."""
+
+
 def _terminate(_number: int, _frame: object) -> None:
     raise _Terminated
 
@@ -78,9 +88,34 @@ def _closing_on_sigterm() -> Iterator[None]:
         yield
         return
     try:
-        yield
+        with _sending_dropped_again():
+            yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _sending_dropped_again() -> Iterator[None]:
+    """Send a signal again if Python drops what its handler raises.
+
+    Python prints and drops what a callback of a weak reference raises. Each import has such
+    callbacks: a service that is stopped while it starts would run on.
+    """
+    before = sys.unraisablehook
+
+    def hook(dropped: UnraisableHookArgs, /) -> None:
+        number = _NUMBERS.get(dropped.exc_type)
+        if number is None or not hasattr(signal, "setitimer"):  # Windows has none
+            before(dropped)
+            return
+        signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(number))
+        signal.setitimer(signal.ITIMER_REAL, _SEND_AGAIN_S)
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
 
 
 def _run(argv: Sequence[str] | None) -> int:
