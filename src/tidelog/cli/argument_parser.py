@@ -18,15 +18,27 @@ if TYPE_CHECKING:
 
 
 _OTHER_COMMANDS: Final = {
-    **dict.fromkeys(("consume", "consumer", "read", "tail"), "cat"),
-    **dict.fromkeys(("produce", "producer", "write"), "append"),
+    **dict.fromkeys(("consume", "consumer", "read", "tail", "head", "get", "export"), "cat"),
+    **dict.fromkeys(("grep", "search", "find"), "cat --grep"),
+    **dict.fromkeys(("produce", "producer", "write", "put", "send", "import", "load"), "append"),
     **dict.fromkeys(("lag", "consumer-groups", "group"), "groups"),
     **dict.fromkeys(("topics", "ls"), "list --topics"),
-    **dict.fromkeys(("partitions", "status"), "list"),
-    "count": "offsets --count",
-    "backup": "mirror",
-    "start": "run or serve",
+    **dict.fromkeys(("partitions", "status", "size", "du"), "list"),
+    **dict.fromkeys(("show", "info", "inspect", "stat"), "describe"),
+    **dict.fromkeys(("check", "fsck", "validate", "doctor"), "verify"),
+    **dict.fromkeys(("repair", "fix"), "rescue or recover"),
+    **dict.fromkeys(("remove", "rm", "drop"), "delete"),
+    **dict.fromkeys(("truncate", "purge"), "delete-records"),
+    **dict.fromkeys(("prune", "expire"), "retain"),
+    **dict.fromkeys(("config", "configs", "set"), "alter"),
+    **dict.fromkeys(("backup", "copy", "cp", "sync"), "mirror"),
     "broker": "serve",
+    "clean": "compact",
+    "count": "offsets --count",
+    "dump-log": "dump",
+    "mv": "move",
+    "query": "sql",
+    "start": "run or serve",
 }
 """Words of Kafka's tools and others, and the commands that do the same here."""
 _OTHER_NAMES: Final = {
@@ -171,13 +183,14 @@ def _reworded(message: str, words: Sequence[str]) -> str:
 def _unknown_command(word: str, known: Sequence[str]) -> str:
     """Return the error, with the command that may have been meant."""
     meant = _OTHER_COMMANDS.get(word)
-    hint = f"; did you mean {meant}?" if meant else _close(word, known)
+    # A guess further off would send someone in a hurry from "repair" to "retain", which deletes.
+    hint = f"; did you mean {meant}?" if meant else _close(word, known, 0.7)
     return f"there is no command {word!r}{hint}"
 
 
-def _close(word: str, known: Sequence[str]) -> str:
-    """Return which of the known words may have been meant."""
+def _close(word: str, known: Sequence[str], cutoff: float = 0.5) -> str:
+    """Return which of the known words may have been meant; 0.5: retain may mean retention."""
     from difflib import get_close_matches  # slow to import, and only mistakes need it
 
-    close = get_close_matches(word, known, 1, cutoff=0.5)  # retain: retention
+    close = get_close_matches(word, known, 1, cutoff)
     return f"; did you mean {close[0]}?" if close else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import cache, partial
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from tidelog.cli.progress import current_line
 from tidelog.cli.terminal import print_counts, print_message
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.readonly.read_only_topic import MissingPartition
+
+_MOST_NAMED: Final = 20
+"""How many topics an error lists."""
 
 T = TypeVar("T")
 K = TypeVar("K", "Place", TopicPartition)
@@ -349,5 +352,20 @@ def _explain(
         return f"{text}; if it is an archive, name file://{directory}" if is_one else text
     what = f"topic {', '.join(unknown)}" if unknown else "topic"
     number = "" if partition is None else f" with a partition {partition}"
-    known = ", ".join(sorted({place.topic for place in places}))
-    return f"no {what}{number} in {directory}; it has {known}"
+    known = sorted({place.topic for place in places})
+    return f"no {what}{number} in {directory}; {_meant(unknown, known)}"
+
+
+def _meant(unknown: Sequence[str], known: Sequence[str]) -> str:
+    """Return which topic, or which partition, an unknown name may mean; else the known topics."""
+    from difflib import get_close_matches  # slow to import, and only mistakes need it
+
+    for name in unknown:
+        topic, _, number = name.rpartition("-")
+        if topic in known and number.isdecimal():
+            return f"did you mean {topic} -p {number}?"
+    more = f" and {len(known) - _MOST_NAMED} more" if len(known) > _MOST_NAMED else ""
+    close = [found for name in unknown for found in get_close_matches(name, known, 1)]
+    if more and close:
+        return f"did you mean {', '.join(close)}?"
+    return f"it has {', '.join(known[:_MOST_NAMED])}{more}"

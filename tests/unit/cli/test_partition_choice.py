@@ -58,6 +58,28 @@ def test_an_unknown_topic_or_partition_is_refused(words: tuple[object, ...]) -> 
         found(*words)
 
 
+def test_a_partition_given_as_a_topic_is_recognised() -> None:
+    """By its directory's name, as ``list`` prints it."""
+    with pytest.raises(UnknownTopicOrPartition, match=r"; did you mean b -p 10\?"):
+        found("b-10")
+
+
+def test_of_many_topics_those_of_a_similar_name_are_named() -> None:
+    """Else some of them, and how many more there are."""
+    made = DataHome()
+    for number in range(30):
+        made.fs.make_directory(f"{made.path}/topic{number}-0")
+        made.write(f"topic{number}-0/{0:020d}.log", "")
+
+    def error(name: str) -> str:
+        with pytest.raises(UnknownTopicOrPartition) as raised:
+            choose_partitions(made.fs, [made.path], [name], allow_partial=True)
+        return str(raised.value)
+
+    assert error("topik7").endswith("; did you mean topic7?")
+    assert error("x").endswith(", topic25, topic26 and 10 more")
+
+
 @pytest.mark.parametrize("name", [f"{0:020d}.log", "partition.metadata"])
 def test_a_partitions_directory_is_one_place(name: str) -> None:
     """Whether it has records or was only created; its path is made absolute."""
