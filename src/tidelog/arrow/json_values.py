@@ -87,6 +87,8 @@ def parse_json(
     if _REASON in table.schema.names:
         raise InvalidArgument(f"the rows have a column {_REASON}, which bad rows get: rename it")
     members = _schema_of(values, column) if schema is None else schema
+    if not isinstance(members, pa.Schema):
+        raise InvalidArgument(f"the schema is {members!r}, not of the form pa.schema({{...}})")
     if not members:
         raise InvalidArgument("the schema of the values has no column")
     rest = table.drop_columns([column])

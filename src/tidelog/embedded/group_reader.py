@@ -344,9 +344,9 @@ class GroupMember(OfOneProcess, Told):
             numbers = self._source.topic(name).partitions
             absent = (self.partitions or frozenset()) - set(numbers)
             if absent:
+                known = f"{min(numbers)} to {max(numbers)}" if len(numbers) > 1 else "only 0"
                 raise UnknownTopicOrPartition(
-                    f"topic {name} has no partition {min(absent)}; it has {len(numbers)},"
-                    f" {min(numbers)} to {max(numbers)}"
+                    f"topic {name} has no partition {min(absent)}; it has {known}"
                 )
 
     def _find_partitions(self) -> None:

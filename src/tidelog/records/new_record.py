@@ -90,8 +90,9 @@ class NewRecord(NamedTuple):
         if isinstance(given, Mapping):
             unknown = given.keys() - {*cls._fields, "json"}
             if unknown or ("value" in given) == ("json" in given):
-                known = ", ".join(cls._fields)
-                text = f"a record has value or json, and of {known}; not {sorted(given)}"
+                known = ", ".join(name for name in cls._fields if name != "value")
+                has = ", ".join(map(str, given)) or "nothing"
+                text = f"a dict has value or json, and perhaps {known}; this one has {has}"
                 raise InvalidArgument(text)
             value = content_of(given.get("value", NOT_GIVEN), given.get("json", NOT_GIVEN))
             headers = header_tuple(given.get("headers"))

@@ -221,6 +221,7 @@ def test_a_schema_is_inferred_from_what_parses() -> None:
         ({"column": "nothing"}, "no column nothing; there are offset, value"),
         ({"column": "offset"}, "of type int64"),
         ({"schema": pa.schema({})}, "has no column"),
+        ({"schema": {"a": int}}, "not of the form pa.schema"),
     ],
 )
 def test_what_cannot_be_done_is_said(how: dict[str, Any], reason: str) -> None:

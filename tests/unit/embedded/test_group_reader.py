@@ -407,7 +407,7 @@ def test_arguments_are_checked(tmp_path: Path) -> None:
         with pytest.raises(InvalidArgument, match="not the name of a topic"):
             logs.reader(["t"], group="g")  # type: ignore[arg-type]  # wrong
         with pytest.raises(
-            tidelog.errors.UnknownTopicOrPartition, match="t has no partition 7; it has"
+            tidelog.errors.UnknownTopicOrPartition, match="t has no partition 7; it has 0 to 1"
         ):
             logs.reader("t", group="g", partitions=[0, 7])
         logs.reader("t", group="g").close()

@@ -141,7 +141,7 @@ def _report_cuts(topic: str, keys: Collection[TopicPartition], source: str, targ
     if count:
         files = "1 file stays" if count == 1 else f"{count} files stay"
         shown = shlex.join(["tidelog", "salvage", topic, "-d", source, "-d", target])
-        text = f"{files} in {source} with what recoveries cut off {topic}: {shown} lists what"
+        text = f"{files} in {source} with what recoveries cut off {topic}: {shown} lists it"
         print_message("move", printable(text))
 
 
