@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from errno import EDQUOT, EMFILE, ENFILE, ENOMEM, ENOSPC
+from errno import EACCES, EDQUOT, EMFILE, ENFILE, ENOMEM, ENOSPC
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import pytest
@@ -201,6 +201,23 @@ def test_a_lack_of_descriptors_or_memory_fails_the_start_and_no_directory(
     assert "log-dir-offline" not in caplog.text
     with home.open() as manager:
         assert len(values(manager, "t", 0)) == 3
+
+
+def test_an_error_that_names_all_directories_is_not_logged_as_well(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A command would print it twice; beside others that are used, it is logged."""
+    home = ManagerHome("/a", "/b")
+    home.fs.fail("open", "/a/meta.properties", PermissionError(EACCES, "denied"), count=9)
+
+    home.open().close()
+    assert caplog.text.count("log-dir-offline directory=/a") == 1
+
+    caplog.clear()
+    home.fs.fail("open", "/b/meta.properties", PermissionError(EACCES, "denied"), count=9)
+    with pytest.raises(KafkaStorageError, match=r"/b is offline: .*; /a is offline: "):
+        home.open()
+    assert "log-dir-offline" not in caplog.text
 
 
 @pytest.mark.parametrize("code", [ENOSPC, EDQUOT])

@@ -51,8 +51,8 @@ class Finding:
 
 
 def damage(path: str, byte: int | None, what: str, remedy: str) -> Finding:
-    """Return a finding of damage."""
-    return Finding(Severity.DAMAGE, path, byte, what, remedy)
+    """Return a finding of damage; an error may begin with the path, which is not said twice."""
+    return Finding(Severity.DAMAGE, path, byte, what.removeprefix(f"{path}: "), remedy)
 
 
 def unusual(path: str, byte: int | None, what: str, remedy: str = "none needed") -> Finding:

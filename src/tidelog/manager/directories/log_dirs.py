@@ -96,6 +96,9 @@ class LogDirs:
                 self._open(path)
             self._online = {path: self._online[path] for path in paths if path in self._online}
             self.check_any()
+            # Not before: an error that names them all says the same.
+            for path, one in self._failures.items():
+                _log.error("log-dir-offline directory=%s reason=%s", path, one.error)
             self._check_identities()
         except BaseException:
             self.release_all()
@@ -293,7 +296,6 @@ class LogDirs:
             if lacks_resources(error):
                 raise KafkaStorageError(f"opening {path}: {error}") from error
             self._failures[path] = OfflineReason(error, self._clock.now_ms())
-            _log.error("log-dir-offline directory=%s reason=%s", path, error)
 
     def _is_new(self, path: str) -> bool:
         try:
