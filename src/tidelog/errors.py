@@ -649,7 +649,10 @@ class MirrorDiverged(_WithFields, TidelogError):
     def __str__(self) -> str:
         advice = "to mirror it again, delete the topic in the mirror"
         if self.source_end is not None:
-            advice = f"offsets {self.source_end} to {self.offset - 1} are there alone: keep it"
+            advice = (
+                f"only the mirror has the records from offset {self.source_end} on: keep it, and"
+                " mirror to another directory"
+            )
         return (
             f"the mirror of {self.topic}-{self.partition}, which ends at {self.offset}, is not the"
             f" beginning of its source: {self.reason}; {advice}"

@@ -186,7 +186,7 @@ class ObjectStore:
             except ObjectNotFound:
                 raise self._no_container() from None
             except StoreError as error:
-                problem = error
+                problem = self._as_doubt(error)
             else:
                 self._make_durable(name)
                 return True
@@ -378,7 +378,7 @@ class ObjectStore:
                 client_options=client,
                 retry_config=retry,
             )
-        except BaseError as error:
+        except (BaseError, OSError) as error:
             if any(what in str(error) for what in _NO_CREDENTIALS):
                 raise self._no_credentials() from None
             raise StoreError(f"{self.uri}: {_reason(error)}") from None
@@ -422,6 +422,12 @@ class ObjectStore:
     def _no_credentials(self) -> StoreError:
         advice = credentials_advice(self.uri.kind)
         return StoreError(f"{self.uri}: no credentials were found: {advice}")
+
+    def _as_doubt(self, error: StoreError) -> StoreError:
+        """Return the error of a request; raise it if no store was opened that could have got it."""
+        if self._store is None:
+            raise error
+        return error
 
     def _no_container(self) -> StoreError:
         what = "bucket" if self.uri.kind == S3 else "container"

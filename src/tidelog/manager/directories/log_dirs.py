@@ -307,7 +307,10 @@ class LogDirs:
         """Raise InvalidArgument unless the directories belong together."""
         ids = [one.directory_id for one in self._online.values()]
         if len(set(ids)) < len(ids):
-            raise InvalidArgument(f"two of {', '.join(self._online)} have the same directory.id")
+            raise InvalidArgument(
+                f"two of {', '.join(self._online)} have the same directory.id: one is a copy of the"
+                " other; name one of them"
+            )
         owners = {
             path: (one.meta.cluster_id, one.meta.node_id) for path, one in self._online.items()
         }

@@ -618,3 +618,15 @@ def test_restore_says_what_is_missing_and_who_takes_the_topics_for_new_ones(
         assert "each log ends where its archive ends" in outcome.err
     assert "restore with --keep-ids" in plain.err
     assert "--keep-ids" not in kept.err
+
+
+def test_a_store_that_cannot_be_made_is_named(cli: Cli, lake: str, tmp_path: Path) -> None:
+    """A file has the place of its directory; the system's error names neither."""
+    (tmp_path / "file").touch()
+    uri = (tmp_path / "file" / "lake").as_uri()
+    assert cli.on("archive", "t", "--to", lake).code == 0
+
+    outcome = cli.on("archive", "t", "--to", uri)
+
+    assert outcome.code == 3
+    assert outcome.err.startswith(f"tidelog archive: {uri}: Not a directory")
