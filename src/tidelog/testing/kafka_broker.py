@@ -18,6 +18,7 @@ from tidelog.embedded.doors import start_logs
 from tidelog.env.event_loop import LoopTimers
 from tidelog.env.forks import OfOneProcess
 from tidelog.env.paths import absolute_path
+from tidelog.error_codes import ErrorCode
 from tidelog.errors import InvalidArgument
 from tidelog.testing.error_answers import code_named, error_answer, offered_api
 
@@ -145,14 +146,17 @@ class KafkaBroker(OfOneProcess, Told):
         Raises InvalidArgument for a kind or code that is not known, or a response without codes.
         """
         known = code_named(code)
+        if known.number == ErrorCode.NONE:
+            raise InvalidArgument("NONE is not an error; drop has carried_out, delay answers later")
         error_answer(request, {}, known)  # raises where it cannot
         self._faults.add(request, times, lambda _answers, *asked: _failed(known, *asked))
 
     def delay(self, request: str, ms: int, *, times: int = 1) -> None:
         """Carry the next requests of a kind out, and send their answers later.
 
-        Raises InvalidArgument for a kind that is not known.
+        Raises InvalidArgument for a kind that is not known, or a time that is none.
         """
+        _check_from("ms", ms, 0)
         self._faults.add(request, times, lambda answers, *asked: _late(ms, answers, *asked))
 
     def drop(self, request: str, *, times: int = 1, carried_out: bool = False) -> None:
@@ -227,6 +231,7 @@ class _Faults:
     def add(self, request: str, times: int, fault: Callable[..., Any]) -> None:
         """Plan a fault for the next requests of a kind."""
         offered_api(request)
+        _check_from("times", times, 1)
         with self._lock:
             self._planned.setdefault(request, deque()).extend([fault] * times)
 
@@ -245,6 +250,12 @@ class _Faults:
             return answers.handle(data, peer)
         found: list[Any] | Pending | None = fault(answers, header, data, peer)
         return found
+
+
+def _check_from(name: str, given: int, least: int) -> None:
+    """Raise InvalidArgument for what is no such number: a test would pass without its fault."""
+    if type(given) is not int or given < least:
+        raise InvalidArgument(f"{name} is a whole number from {least} on, not {given!r}")
 
 
 def _failed(code: Code, header: RequestHeader, data: Bytes, _peer: Peer) -> list[Any]:

@@ -130,7 +130,11 @@ def test_an_error_of_positions_is_where_clients_look_for_it(kafka_broker: KafkaB
 
 @pytest.mark.parametrize(
     ("request_name", "code"),
-    [("Produced", "MESSAGE_TOO_LARGE"), ("Produce", "NONSENSE"), ("DescribeGroups", "NONE")],
+    [
+        ("Produced", "MESSAGE_TOO_LARGE"),
+        ("Produce", "NONSENSE"),
+        ("DescribeGroups", "NOT_COORDINATOR"),
+    ],
 )
 def test_a_fault_that_cannot_be_is_refused(
     kafka_broker: KafkaBroker, request_name: str, code: str
