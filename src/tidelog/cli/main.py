@@ -180,7 +180,13 @@ def _fail(command: str, error: TidelogError | OSError) -> int:
     """Print the error and return its exit code."""
     from tidelog.cli.terminal import print_message
 
-    print_message(command, text_of(error))
+    text = text_of(error)
+    if isinstance(error, FileNotFoundError) and error.filename is None:
+        try:
+            os.getcwd()
+        except FileNotFoundError:  # as every relative path ends then, without a name
+            text = "the current directory was deleted: change to another one"
+    print_message(command, text)
     return exit_code_of(error)
 
 

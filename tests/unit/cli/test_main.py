@@ -43,6 +43,23 @@ def test_help_is_printed_on_demand(cli: Cli) -> None:
     assert "exit codes: 0 fine, 1 damage or loss was found, 2 the usage is wrong" in outcome.out
 
 
+def test_a_current_directory_that_was_deleted_is_named(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system's error has no name in it."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+
+    outcome = cli("create", "t", "-d", "data")
+
+    assert outcome.code == 2
+    assert outcome.err == (
+        "tidelog create: the current directory was deleted: change to another one\n"
+    )
+
+
 HELP = (["--help"], ["-h"], ["--version"], *([name, "--help"] for name in COMMAND_MODULES))
 
 
