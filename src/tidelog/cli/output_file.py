@@ -120,7 +120,8 @@ class NewFile:
         self._may_replace = may_replace
         target = fs.real_path(path)
         self._temporary = f"{target}.{token_hex(8)}.tmp"
-        self._file = fs.open(self._temporary, "x")
+        with _naming(path):
+            self._file = fs.open(self._temporary, "x")
         self._position = 0
         self._kept_as: str | None = None
 
@@ -160,11 +161,11 @@ class NewFile:
 
 @contextmanager
 def _naming(path: str) -> Iterator[None]:
-    """Let an OSError of an open file name it: one without a name is standard output's."""
+    """Let an OSError name the file that is wanted: one without a name is standard output's."""
     try:
         yield
     except OSError as error:
-        error.filename = error.filename or path
+        error.filename = path
         raise
 
 

@@ -174,6 +174,16 @@ def test_a_file_is_replaced_only_on_request(topic: Cli, tmp_path: Path) -> None:
     assert path.read_text().startswith("<svg ")
 
 
+def test_a_file_that_cannot_be_made_is_named_as_given(topic: Cli, tmp_path: Path) -> None:
+    """Not as the temporary file by way of which it is written."""
+    path = tmp_path / "missing" / "x.svg"
+
+    outcome = topic.on("picture", "--svg", path)
+
+    assert outcome.code == 2
+    assert outcome.err == f"tidelog picture: {path}: No such file or directory\n"
+
+
 def test_only_a_regular_file_is_replaced(topic: Cli, tmp_path: Path) -> None:
     """A directory, or a device, stays what it is, even with --force."""
     topic.append("a")
