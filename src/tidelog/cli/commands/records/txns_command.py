@@ -8,7 +8,7 @@ from tidelog.cli.arguments import whole
 from tidelog.cli.options import JSON, LOG_END, LOGS, UP_TO, Command, argument, exclusive
 from tidelog.cli.terminal import print_message, print_row
 from tidelog.codec.shown_rows import as_json
-from tidelog.errors import InvalidArgument
+from tidelog.errors import InvalidArgument, UnknownTopicOrPartition
 from tidelog.explain.printable_text import begun_by, producer
 
 if TYPE_CHECKING:
@@ -89,7 +89,14 @@ def _list(args: Namespace) -> int:
     from tidelog.records.isolation import ReadUpTo
 
     up_to = ReadUpTo(args.up_to)
-    chosen = chosen_by(args)
+    try:
+        chosen = chosen_by(args)
+    except UnknownTopicOrPartition:
+        if args.topics[1:] and args.topics[0] == "abort":
+            raise InvalidArgument(
+                "txns abort needs --producer-id N, as the list shows it, or --undo"
+            ) from None
+        raise
     ids = TransactionalIds(chosen.directory)
     chosen.report_missing(args.command)
 

@@ -101,6 +101,14 @@ def test_nothing_is_aborted_without_a_log_of_the_coordinator(hanging: Cli) -> No
         assert hanging.on(*ABORT, "--execute").code == 0
 
 
+def test_an_abort_needs_a_producer(hanging: Cli) -> None:
+    """Without one, ``abort`` would be taken for a topic."""
+    outcome = hanging.on("txns", "abort", "t-0")
+
+    assert outcome.code == 2
+    assert "txns abort needs --producer-id N, as the list shows it, or --undo" in outcome.err
+
+
 def test_an_abort_is_undone(hanging: Cli) -> None:
     """First as a plan; then the log is as it was, byte for byte."""
     before = hanging.log_file().read_bytes()
