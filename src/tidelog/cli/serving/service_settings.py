@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections import ChainMap
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from tidelog.config.kafka_names import foreign_names
 from tidelog.config.log_config import LogConfig
 from tidelog.config.serve_config import SERVE_NAMES, ServeConfig
 from tidelog.config.sources import (
+    VARIABLE_PREFIX,
     broker_config,
     from_environment,
     other_names,
@@ -24,11 +26,12 @@ from tidelog.config.sources import (
 from tidelog.datadir.broker_properties import read_properties
 from tidelog.env.paths import absolute_path
 from tidelog.env.system_files import SYSTEM_FILES
-from tidelog.errors import InvalidArgument
+from tidelog.errors import InvalidArgument, InvalidConfig
 from tidelog.store.store_uri import STORES_VARIABLE
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Iterator
 
     from tidelog.config.broker_config import BrokerConfig
 
@@ -69,15 +72,38 @@ def service_config(args: Namespace, given: ChainMap[str, str]) -> BrokerConfig:
             raise InvalidArgument(f"no directory given: use -d DIR or set {DIRECTORY_VARIABLE}")
     paths = tuple(dict.fromkeys(map(absolute_path, directories)))
     defaults = TIDELOG_DEFAULTS if args.config is None else LogConfig.of_kafka()
-    config = broker_config(_of_storage(args, given), paths, defaults, _of_listeners(args))
+    with _naming_variables(given):
+        config = broker_config(_of_storage(args, given), paths, defaults, _of_listeners(args))
     has_retention = "retention.ms" in topic_settings_in(given.maps[-1])
     config = replace(config, is_retention_in_file=has_retention)
     return config.with_server_properties(broker_properties(args))
 
 
+@contextmanager
+def _naming_variables(given: ChainMap[str, str]) -> Iterator[None]:
+    """Let an InvalidConfig name the variables whose settings are wrong.
+
+    An orchestrator sets some, too: those of a service named tidelog begin as ours.
+    """
+    try:
+        yield
+    except InvalidConfig as error:
+        on_line, *later = given.maps
+        names = later[0].keys() - on_line.keys() if later else set()
+        variables = {name: VARIABLE_PREFIX + name.upper().replace(".", "_") for name in names}
+        problems = [(problem, problem.partition(":")[0]) for problem in error.problems]
+        raise InvalidConfig(
+            tuple(
+                f"{problem} (the variable {variables[name]})" if name in variables else problem
+                for problem, name in problems
+            )
+        ) from None
+
+
 def serve_config(given: ChainMap[str, str]) -> ServeConfig:
     """Return the settings of a service's listeners; raise InvalidConfig."""
-    return ServeConfig.parse({name: given[name] for name in given.keys() & SERVE_NAMES})
+    with _naming_variables(given):
+        return ServeConfig.parse({name: given[name] for name in given.keys() & SERVE_NAMES})
 
 
 def _of_storage(args: Namespace, given: ChainMap[str, str]) -> dict[str, str]:

@@ -12,7 +12,7 @@ import pytest
 
 from tidelog.cli.parser import make_parser
 from tidelog.cli.server_properties import broker_properties
-from tidelog.cli.serving.service_settings import given_settings, service_config
+from tidelog.cli.serving.service_settings import given_settings, serve_config, service_config
 from tidelog.config.sources import broker_config
 from tidelog.errors import InvalidArgument, InvalidConfig
 
@@ -148,6 +148,25 @@ def test_variables_that_are_no_settings_are_passed_over(monkeypatch: pytest.Monk
     monkeypatch.setenv("TIDELOG_STORES", "{}")
 
     assert not given_settings(args_of(None, config=None))
+
+
+def test_the_variable_of_a_wrong_setting_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An orchestrator sets some that begin as ours, for a service of that name."""
+    monkeypatch.setenv("TIDELOG_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setenv("TIDELOG_RETENTION_MS", "x")
+    args = args_of(None, config=None, directories=["/a"], options=[("retention.bytes", "y")])
+
+    with pytest.raises(InvalidConfig) as raised:
+        service_config(args, given_settings(args))
+
+    assert sorted(raised.value.problems) == [
+        "retention.bytes: 'y' is not a whole number",
+        "retention.ms: 'x' is not a whole number (the variable TIDELOG_RETENTION_MS)",
+        "service.host: unknown (the variable TIDELOG_SERVICE_HOST)",
+    ]
+    monkeypatch.setenv("TIDELOG_LISTENERS", "x")
+    with pytest.raises(InvalidConfig, match="the variable TIDELOG_LISTENERS"):
+        serve_config(given_settings(args))
 
 
 @pytest.mark.parametrize(
