@@ -17,23 +17,33 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-__all__ = ["lazy_door", "np", "socket"]
+__all__ = ["lacking", "lazy_door", "np", "socket"]
+
+
+def lacking(error: ModuleNotFoundError, extra: str) -> str:
+    """Return what to say of a package that is missing, and that an extra of tidelog installs."""
+    return f"{error.name} is not installed: install tidelog with its extra, tidelog[{extra}]"
 
 
 def lazy_door(
-    package: str, homes: Mapping[str, str]
+    package: str, homes: Mapping[str, str], extra: str | None = None
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """Return ``__getattr__`` and ``__dir__`` for a package that exports the names in ``homes``.
 
     Each name maps to ``module:attribute``, to a module that defines it under the same name, or, as
-    ``module:``, to the module itself.
+    ``module:``, to the module itself. A ModuleNotFoundError names the ``extra`` that is missing.
     """
 
     def load(name: str) -> object:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         module, colon, attribute = homes[name].partition(":")
-        loaded = import_module(module)
+        try:
+            loaded = import_module(module)
+        except ModuleNotFoundError as error:
+            if extra is None:
+                raise
+            raise ModuleNotFoundError(lacking(error, extra), name=error.name) from error
         return loaded if colon and not attribute else getattr(loaded, attribute or name)
 
     def names() -> list[str]:

@@ -30,6 +30,20 @@ def test_other_names_are_not_there() -> None:
         load("pi")
 
 
+def test_a_package_that_is_missing_is_named_with_its_extra() -> None:
+    """As a package of another name is to be installed; without an extra, Python says it all."""
+    load, _ = lazy_door("door", {"x": "no_such_package.sub"}, extra="arrow")
+
+    with pytest.raises(
+        ModuleNotFoundError, match=r"^no_such_package is .* tidelog\[arrow\]$"
+    ) as it:
+        load("x")
+    assert it.value.name == "no_such_package"
+    load, _ = lazy_door("door", {"x": "no_such_package.sub"})
+    with pytest.raises(ModuleNotFoundError, match="No module named"):
+        load("x")
+
+
 def test_numpy_is_imported_when_a_name_of_it_is_used() -> None:
     """From then on the stand-in has that name, and one that NumPy lacks is missing in both."""
     code = """

@@ -59,4 +59,5 @@ __getattr__, __dir__ = lazy_door(
         "select": "tidelog.arrow.schema",
         "write": "tidelog.arrow.writing.write_topic",
     },
+    extra="arrow",
 )

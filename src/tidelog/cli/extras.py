@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tidelog.errors import InvalidArgument
+from tidelog.lazy import lacking
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,6 +18,4 @@ def needs_extra(extra: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        raise InvalidArgument(
-            f"{error.name} is not installed: install tidelog with its extra, tidelog[{extra}]"
-        ) from error
+        raise InvalidArgument(lacking(error, extra)) from error

@@ -61,4 +61,5 @@ __getattr__, __dir__ = lazy_door(
         "verify": "tidelog.spark.jobs.verify",
         "watch_streams": "tidelog.spark.streams.stream_monitor",
     },
+    extra="spark",
 )

@@ -22,6 +22,7 @@ from tidelog.errors import (
     StoreError,
     StoreUnavailable,
 )
+from tidelog.lazy import lacking
 from tidelog.store.objects import ObjectInfo
 from tidelog.store.store_counts import STORE_COUNTS
 from tidelog.store.store_uri import (
@@ -330,9 +331,7 @@ class ObjectStore:
         try:
             import obstore  # noqa: PLC0415 - an extra, and its threads are for this process alone
         except ModuleNotFoundError as error:
-            raise StoreError(
-                f"{error.name} is not installed: install tidelog with its extra, tidelog[store]"
-            ) from None
+            raise StoreError(lacking(error, "store")) from None
         with self._lock:
             if self._store is None:
                 self._store = self._opened(makes=makes)

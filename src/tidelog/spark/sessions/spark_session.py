@@ -11,6 +11,7 @@ import sys
 import warnings
 from typing import TYPE_CHECKING, Final
 
+from tidelog.lazy import lacking
 from tidelog.spark.releases import check_release, has_limits, spark_release
 from tidelog.spark.sessions.interpreter import worker_python
 from tidelog.spark.sessions.java import find_java
@@ -112,8 +113,7 @@ def session(**conf: str | float | bool) -> SparkSession:
     try:
         from pyspark.sql import SparkSession
     except ModuleNotFoundError as error:
-        hint = f"{error.name} is not installed: install tidelog with its extra, tidelog[spark]"
-        raise ModuleNotFoundError(hint, name=error.name) from error
+        raise ModuleNotFoundError(lacking(error, "spark"), name=error.name) from error
 
     check_release(spark_release())
     running = SparkSession.getActiveSession()
