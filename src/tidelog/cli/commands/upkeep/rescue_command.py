@@ -13,10 +13,11 @@ from tidelog.cli.options import (
     Command,
     target_option,
 )
-from tidelog.cli.terminal import print_counts, print_line, print_row
+from tidelog.cli.terminal import print_counts, print_line, print_message, print_row
 from tidelog.codec.offset_text import offsets_text
 from tidelog.codec.shown_rows import as_json
 from tidelog.env.clock import SYSTEM_CLOCK
+from tidelog.errors import KafkaStorageError
 from tidelog.explain.printable_text import counted, format_bytes, printable
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 COMMAND: Final = Command(
     "rescue",
-    "copy all that can be read of broken data directories, also behind damage, to a new one, at the"
+    "copy all that can be read of broken data directories, also after damage, to a new one, at the"
     " same offsets",
     (
         *WHOLE_DIRECTORIES,
@@ -55,7 +56,7 @@ def _rescue(args: Namespace) -> Rescued:
     from tidelog.env.paths import absolute_path
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.manager.rescue.failing_files import FailingFiles
-    from tidelog.manager.rescue.rescue import Rescue
+    from tidelog.manager.rescue.rescue import BESIDE, Rescue
     from tidelog.readonly.read_only_directory import open_directory_read_only
 
     paths = [absolute_path(path) for path in args.directories]
@@ -69,7 +70,14 @@ def _rescue(args: Namespace) -> Rescued:
         def on_read(name: str, done_bytes: int, total_bytes: int) -> None:
             work.show(f"copying {name}", done_bytes, total_bytes)
 
-        return Rescue(source, disk, os.path.abspath(args.target), machine, on_read=on_read).run()
+        target = os.path.abspath(args.target)
+        try:
+            return Rescue(source, disk, target, machine, on_read=on_read).run()
+        except KafkaStorageError:
+            if SYSTEM_FILES.exists(target + BESIDE):
+                text = f"{target}{BESIDE} is unfinished: repeat the command, or delete that"
+                print_message(args.command, printable(text))
+            raise
 
 
 def _print(args: Namespace, rescued: Rescued) -> None:

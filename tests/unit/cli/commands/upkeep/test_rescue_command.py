@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING, Any
 
 from tests.unit.manager.test_mirror import transact
 
 import tidelog
+from tidelog.env.system_files import SystemFile
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
     Cli = Any
 
@@ -35,6 +39,28 @@ def test_what_can_be_read_is_in_the_new_directory(torn: Cli, tmp_path: Path) -> 
     assert torn("verify", new).code == 0
     assert torn("append", "t", "-d", new, stdin="d").code == 0
     assert [row["offset"] for row in torn("cat", "t", "-d", new).rows] == [0, 2, 3]
+
+
+def test_an_unfinished_copy_is_named(
+    topic: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes space on a disk that is full; the command can be repeated all the same."""
+    topic.append("a")
+    new = tmp_path / "new"
+
+    def full(_: SystemFile, *_data: Any) -> Any:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SystemFile, "pwrite", full)
+        outcome = topic.on("rescue", "--to", new)
+
+    assert (outcome.code, outcome.out) == (3, "")
+    assert outcome.err.splitlines() == [
+        f"tidelog rescue: {new}.rescuing is unfinished: repeat the command, or delete that",
+        f"tidelog rescue: {new}: No space left on device",
+    ]
+    assert topic.on("rescue", "--to", new).code == 0
 
 
 def test_what_is_open_in_the_copy_and_what_is_counted_are_said(topic: Cli, tmp_path: Path) -> None:
