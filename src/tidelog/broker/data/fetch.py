@@ -14,6 +14,7 @@ from tidelog.env.clock import MS_PER_S
 from tidelog.env.event_loop import in_thread
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaError, OffsetOutOfRange
+from tidelog.log.leader_epoch import OffsetAndEpoch
 from tidelog.log.reading.offset_lookup import NO_OFFSET
 from tidelog.manager.whole_log import archived_batches
 from tidelog.records.isolation import Isolation
@@ -235,7 +236,8 @@ class _Found:
         # Before the read: what comes meanwhile makes the answer outdated, and is not missed.
         end, stable = log.high_watermark, log.last_stable_offset
         self._ends.append((partition, log, end, stable))
-        if archived is not None:
+        diverging = _diverging(partition, given)
+        if archived is not None or diverging is not None:
             data = None
         else:
             data = log.read(
@@ -262,6 +264,9 @@ class _Found:
         }
         if archived is not None:
             answer["records"] = archived
+        if diverging is not None:
+            self._has_failed = True
+            answer |= {"records": b"", "divergingEpoch": diverging}
         if data is not None and data.aborted is not None:
             answer["abortedTransactions"] = [
                 {"producerId": one.producer_id, "firstOffset": one.first_offset}
@@ -285,3 +290,34 @@ def check_epoch(partition: Partition, given: int) -> None:
         raise Refusal(ErrorCode.FENCED_LEADER_EPOCH, f"the leader epoch is {current}")
     if given > current:
         raise Refusal(ErrorCode.UNKNOWN_LEADER_EPOCH, f"the leader epoch is {current}")
+
+
+def end_of_epoch(partition: Partition, epoch: int) -> OffsetAndEpoch | None:
+    """Return the greatest leader epoch up to ``epoch``, with its end; None: it is not known.
+
+    The current one counts, too, while nothing was written in it.
+    """
+    log, current = partition.log, partition.leader_epoch
+    if epoch == current:
+        return OffsetAndEpoch(log.log_end_offset, epoch)
+    found = log.end_offset_for_epoch(epoch)
+    if found is None and 0 <= epoch < current:
+        latest = log.latest_epoch
+        return OffsetAndEpoch(log.log_end_offset, epoch if latest is None else latest)
+    return found
+
+
+def _diverging(partition: Partition, given: dict[str, Any]) -> dict[str, int] | None:
+    """Return where the client's log parts from this one; None: it does not, or does not ask.
+
+    Source: Kafka Partition.readRecords.
+    """
+    last, offset = given["lastFetchedEpoch"], given["fetchOffset"]
+    if last < 0 or offset < partition.log.log_start_offset:
+        return None
+    end = end_of_epoch(partition, last)
+    if end is None:
+        raise OffsetOutOfRange(offset, partition.log.log_start_offset, partition.log.log_end_offset)
+    if end.leader_epoch < last or end.offset < offset:
+        return {"epoch": end.leader_epoch, "endOffset": end.offset}
+    return None

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.broker.client_request import MANY, Refusal, at_once_or_not
-from tidelog.broker.data.fetch import ISOLATIONS, check_epoch
+from tidelog.broker.data.fetch import ISOLATIONS, check_epoch, end_of_epoch
 from tidelog.broker.partitions import partition_at_once
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaError
@@ -16,10 +16,20 @@ from tidelog.records.isolation import Isolation
 
 if TYPE_CHECKING:
     from tidelog.broker.client_request import Answer, Request
-    from tidelog.log.log import Log
     from tidelog.manager.log_manager import LogManager
+    from tidelog.manager.partition import Partition
 
 _UNKNOWN: Final = -1
+_NEVER: Final = 1 << 15
+_TARGET_VERSIONS: Final = {
+    OffsetTarget.LATEST: 0,
+    OffsetTarget.EARLIEST: 0,
+    OffsetTarget.MAX_TIMESTAMP: 7,
+    OffsetTarget.EARLIEST_LOCAL: 8,
+    OffsetTarget.LATEST_TIERED: 9,
+    OffsetTarget.EARLIEST_PENDING_UPLOAD: 11,
+}
+"""From which version on ListOffsets may ask for it."""
 
 
 class OffsetQueries:
@@ -44,7 +54,7 @@ class OffsetQueries:
                 {
                     "name": topic["name"],
                     "partitions": [
-                        self._partition(topic["name"], one, isolation)
+                        self._partition(request, topic["name"], one, isolation)
                         for one in topic["partitions"]
                     ],
                 }
@@ -52,12 +62,16 @@ class OffsetQueries:
             ]
         }
 
-    def _partition(self, topic: str, given: dict[str, Any], isolation: Isolation) -> dict[str, Any]:
-        number = given["partitionIndex"]
+    def _partition(
+        self, request: Request, topic: str, given: dict[str, Any], isolation: Isolation
+    ) -> dict[str, Any]:
+        number, target = given["partitionIndex"], given["timestamp"]
         try:
+            if target < 0 and request.version < _TARGET_VERSIONS.get(target, _NEVER):
+                raise Refusal(ErrorCode.UNSUPPORTED_VERSION, f"{target} names no end of a log")
             partition = partition_at_once(self._manager, topic, number)
             check_epoch(partition, given["currentLeaderEpoch"])
-            found = self._offset(partition.log, given["timestamp"], isolation)
+            found = self._offset(partition, target, isolation)
         except KafkaError as error:
             return {"partitionIndex": number, "errorCode": int(error.code)}
         if found is None:
@@ -70,12 +84,14 @@ class OffsetQueries:
             "leaderEpoch": _UNKNOWN if epoch is None else epoch,
         }
 
-    def _offset(self, log: Log, target: int, isolation: Isolation) -> TimestampedOffset | None:
+    def _offset(
+        self, partition: Partition, target: int, isolation: Isolation
+    ) -> TimestampedOffset | None:
+        log = partition.log
         is_committed = isolation is Isolation.READ_COMMITTED
         end = log.last_stable_offset if is_committed else log.high_watermark
-        epoch = log.latest_epoch
         if target == OffsetTarget.LATEST:
-            return TimestampedOffset(_UNKNOWN, end, epoch)
+            return TimestampedOffset(_UNKNOWN, end, partition.leader_epoch)
         if target == OffsetTarget.EARLIEST and log.log_start_offset < log.local_log_start_offset:
             return TimestampedOffset(_UNKNOWN, log.log_start_offset, None)  # its archive has it
         if target == OffsetTarget.LATEST_TIERED:
@@ -84,8 +100,6 @@ class OffsetQueries:
         if target == OffsetTarget.EARLIEST_PENDING_UPLOAD and log.archived is not None:
             first = max(log.archived.end, log.log_start_offset)
             return TimestampedOffset(_UNKNOWN, first, log.epochs.epoch_for_offset(first))
-        if target < min(OffsetTarget):
-            raise Refusal(ErrorCode.UNSUPPORTED_VERSION, f"{target} names no end of a log")
         if target < 0:
             found = log.fetch_offset_by_timestamp(target)
         else:
@@ -93,6 +107,9 @@ class OffsetQueries:
         # What lies above the end that this reader sees is not there yet; the start of what is on
         # the disk may be that end.
         is_start = target in {OffsetTarget.EARLIEST, OffsetTarget.EARLIEST_LOCAL}
+        if is_start and found is not None and found.leader_epoch is None:
+            # Nothing was written in it yet.
+            return found._replace(leader_epoch=partition.leader_epoch)
         return found if found is None or found.offset < end or is_start else None
 
     def epoch_ends(self, request: Request) -> Answer:
@@ -116,7 +133,7 @@ class OffsetQueries:
         try:
             partition = partition_at_once(self._manager, topic, given["partition"])
             check_epoch(partition, given["currentLeaderEpoch"])
-            found = partition.log.end_offset_for_epoch(given["leaderEpoch"])
+            found = end_of_epoch(partition, given["leaderEpoch"])
         except KafkaError as error:
             return answer | {"errorCode": int(error.code)}
         if found is None:
