@@ -18,6 +18,7 @@ from tidelog.config.option import options_of
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaError
 from tidelog.manager.topics.topic_checks import altered_config
+from tidelog.segment.filenames import check_topic_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -77,14 +78,17 @@ class ConfigAdmin:
         except KafkaError as error:
             return answer | refused(error)
         wanted = given["configurationKeys"]
-        found = [parts.of(one) for one in shown if wanted is None or one["name"] in wanted]
+        found = [parts.of(one) for one in shown if not wanted or one["name"] in wanted]
         return answer | {"configs": found}
 
     def _shown(self, given: dict[str, Any]) -> list[dict[str, Any]]:
         if given["resourceType"] == _TOPIC:
+            check_topic_name(given["resourceName"])
             return shown_settings(self._manager, given["resourceName"])
         if given["resourceType"] == _BROKER:
             self._check_broker(given)
+            if not given["resourceName"]:  # what is set for all brokers: nothing
+                return []
             return shown_broker_settings(self._manager, self._serving)
         raise _unknown_kind(given)
 
@@ -142,6 +146,7 @@ class ConfigAdmin:
         if given["resourceType"] != _TOPIC:
             raise _unknown_kind(given)
         name = given["resourceName"]
+        check_topic_name(name)
         given, follow = _without_follow(given) if is_joined else (given, set())
         settings, unset = changes(given)
         if is_joined:  # what is not set is an error, as in its own logs; not for Kafka's clients
@@ -157,7 +162,7 @@ class ConfigAdmin:
         settings = {}
         for one in given["configs"]:
             if one["value"] is None:
-                raise Refusal(ErrorCode.INVALID_CONFIG, f"no value is given for {one['name']}")
+                raise Refusal(ErrorCode.INVALID_REQUEST, f"no value is given for {one['name']}")
             settings[one["name"]] = one["value"]
         return settings, set(self._own(given)) - settings.keys()
 
@@ -178,7 +183,7 @@ class ConfigAdmin:
             if step is _Step.DELETE:
                 unset |= {name} & own.keys()  # what is not set needs no change
             elif value is None:
-                raise Refusal(ErrorCode.INVALID_CONFIG, f"no value is given for {name}")
+                raise Refusal(ErrorCode.INVALID_REQUEST, f"no value is given for {name}")
             elif step is _Step.SET:
                 settings[name] = value
             else:
@@ -215,6 +220,7 @@ class _Parts:
         known = self._found.get(id(shown))
         if known is None:
             part = {key: value for key, value in shown.items() if key not in self._left_out}
+            part.setdefault("documentation", None)
             # The setting is kept with it: else another one could get its id.
             known = self._found[id(shown)] = shown, part
         return known[1]

@@ -93,6 +93,7 @@ class PlacementAdmin:
     def reassign(self, request: Request) -> Answer:
         """AlterPartitionReassignments: every partition is where it can be."""
         return {
+            "allowReplicationFactorChange": request.values["allowReplicationFactorChange"],
             "responses": [
                 {
                     "name": topic["name"],
@@ -102,7 +103,7 @@ class PlacementAdmin:
                     ],
                 }
                 for topic in request.values["topics"]
-            ]
+            ],
         }
 
     def _placed(self, topic: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:

@@ -69,24 +69,29 @@ def shown_broker_settings(manager: LogManager, serving: ServeConfig) -> list[dic
     ]
     for known in options_of(LogConfig):
         for synonym in known.synonyms[:1]:
-            shown = _shown(known, getattr(defaults, known.field), None, is_fixed=True)
-            found.append(shown | {"name": synonym.name})
+            value = getattr(defaults, known.field)
+            found.append(_shown(known, value, None, name=synonym.name, is_fixed=True))
     return found
 
 
 @lru_cache(_KEPT)
 def _shown(
-    known: Option, value: object, source: int | None, *, is_fixed: bool = False
+    known: Option, value: object, source: int | None, *, name: str = "", is_fixed: bool = False
 ) -> dict[str, Any]:
+    """Return a setting of a topic, or, if it ``is_fixed``, of the broker, by its ``name`` there."""
     if source is None:
         source = _DEFAULT if value == known.default else _STATIC
+    of_broker = [one.name for one in known.synonyms[:1]]
+    if is_fixed:
+        of_broker = [name or known.name]
     text = None if value is None else known.kind.format(value)
-    synonyms = [{"name": known.name, "value": text, "source": source}]
+    names = [known.name] if source == _TOPIC else of_broker
+    synonyms = [{"name": one, "value": text, "source": source} for one in names]
     if source != _DEFAULT and known.default is not None:
         default = known.kind.format(known.default)
-        synonyms.append({"name": known.name, "value": default, "source": _DEFAULT})
+        synonyms += [{"name": one, "value": default, "source": _DEFAULT} for one in of_broker]
     return {
-        "name": known.name,
+        "name": name or known.name,
         "value": text,
         "readOnly": is_fixed,
         "configSource": source,

@@ -13,13 +13,13 @@ from tidelog.broker.client_request import Refusal, refused
 from tidelog.broker.topics.each_part import answer_each
 from tidelog.broker.topics.shown_settings import shown_settings
 from tidelog.codec.uuid_text import ZERO_ID
-from tidelog.datadir.catalogue import INTERNAL_SETTINGS
+from tidelog.datadir.catalogue import INTERNAL_SETTINGS, check_new_names
 from tidelog.env.event_loop import in_thread
 from tidelog.error_codes import ErrorCode
-from tidelog.errors import InvalidArgument, KafkaError, KafkaStorageError, TopicAlreadyExists
+from tidelog.errors import InvalidArgument, KafkaError, KafkaStorageError
 from tidelog.log.retention.retention_rules import deletion_end
-from tidelog.manager.topics.topic_checks import check_topic, check_wider
-from tidelog.segment.filenames import TopicPartition
+from tidelog.manager.topics.topic_checks import check_count, check_topic, check_wider
+from tidelog.segment.filenames import TopicPartition, check_topic_name
 
 if TYPE_CHECKING:
     from tidelog.broker.client_request import Request
@@ -50,19 +50,24 @@ class TopicAdmin:
 
     async def create(self, request: Request) -> dict[str, Any]:
         """CreateTopics; each topic succeeds or fails by itself."""
-        work = partial(self._create, request)
-        return {"topics": await answer_each(request.values["topics"], _head, work)}
+        topics = request.values["topics"]
+        work = partial(self._create, request, Counter(one["name"] for one in topics))
+        return {"topics": await answer_each(_once_each(topics), _head, work)}
 
-    def _create(self, request: Request, given: dict[str, Any]) -> dict[str, Any]:
+    def _create(
+        self, request: Request, counts: Counter[str], given: dict[str, Any]
+    ) -> dict[str, Any]:
         name = given["name"]
-        if Counter(one["name"] for one in request.values["topics"])[name] > 1:
+        if counts[name] > 1:
             raise Refusal(ErrorCode.INVALID_REQUEST, f"{name} is named more than once")
-        count = self._partitions_of(given)
+        # In Kafka's order: its clients look at the first reason.
+        check_topic_name(name)
+        check_new_names([name], self._manager.topics())
         settings = _settings(given["configs"])
+        check_topic(name, 1, settings, defaults=self._manager.config.log_defaults)
+        count = self._partitions_of(given)
         if request.values["validateOnly"]:
-            check_topic(name, count, settings, defaults=self._manager.config.log_defaults)
-            if name in self._manager.topics():
-                raise TopicAlreadyExists(f"topic {name} exists")
+            check_count(count)
             return {"numPartitions": count, "replicationFactor": 1}
         topic = self._manager.create_topic(name, count, settings)
         shown = shown_settings(self._manager, name)
@@ -198,6 +203,11 @@ class TopicAdmin:
         else:
             return {"partitionIndex": number, "lowWatermark": done.log_start_offset}
         return _not_deleted(number, code)
+
+
+def _once_each(topics: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the parts of a request, the first one of each name."""
+    return list({one["name"]: one for one in reversed(topics)}.values())[::-1]
 
 
 def _head(given: dict[str, Any]) -> dict[str, Any]:
