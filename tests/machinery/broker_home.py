@@ -89,10 +89,16 @@ class BrokerHome:
     async def produce(
         self, topic: str, *values: bytes, partition: int = 0, acks: int = -1, **batch: Any
     ) -> Any:
-        """Send records as one batch; return what the response says of the partition."""
+        """Send records as one batch; return what the response says of the partition.
+
+        A transaction is that of ``begun``, whose id is x.
+        """
         records = build_batch([(1, None, value, ()) for value in values], **batch)
         data = [{"name": topic, "partitionData": [{"index": partition, "records": records}]}]
-        answer = await self.ask("Produce", 9, acks=acks, timeoutMs=1000, topicData=data)
+        name = "x" if batch.get("transactional") else None
+        answer = await self.ask(
+            "Produce", 9, transactionalId=name, acks=acks, timeoutMs=1000, topicData=data
+        )
         return answer and answer["responses"][0]["partitionResponses"][0]
 
     async def fetch(

@@ -2,12 +2,202 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import pytest
-from tests.machinery.broker_home import BrokerHome, code, with_broker
+from tests.machinery.broker_home import BrokerHome, add, begun, code, end, with_broker, write
 
+from tidelog.codec.crc32c import crc32c
 from tidelog.error_codes import ErrorCode
+from tidelog.records.builder import build_batch
+
+
+async def produced(home: BrokerHome, records: bytes, version: int = 9, **how: Any) -> Any:
+    """Send records to partition 0 of a topic; return what is answered about it."""
+    topic = how.pop("topic", "t")
+    data = [{"name": topic, "partitionData": [{"index": 0, "records": records}]}]
+    given = {"acks": 1, "timeoutMs": 1} | how
+    answer = await home.ask("Produce", version, topicData=data, **given)
+    return answer["responses"][0]["partitionResponses"][0]
+
+
+def in_transaction(producer: tuple[int, int]) -> bytes:
+    """Return the first batch of a producer's transaction."""
+    return bytes(
+        build_batch(
+            [(1, b"k", b"v", ())],
+            producer_id=producer[0],
+            producer_epoch=producer[1],
+            base_sequence=0,
+            transactional=True,
+        )
+    )
+
+
+PLAIN = bytes(build_batch([(1, b"k", b"v", ())]))
+
+
+# Produce
+
+
+@pytest.mark.parametrize(
+    ("records", "how", "expected"),
+    [
+        (PLAIN[:16] + b"\1" + PLAIN[17:], {}, ErrorCode.INVALID_RECORD),
+        (PLAIN + PLAIN[:20] + b"\0" + PLAIN[21:], {}, ErrorCode.INVALID_RECORD),
+        (b"", {"topic": "none"}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (b"", {"acks": 2}, ErrorCode.INVALID_RECORD),
+        (PLAIN, {"acks": 2}, ErrorCode.INVALID_REQUIRED_ACKS),
+    ],
+    ids=["magic 1", "two batches", "no topic", "no records", "acks"],
+)
+def test_the_first_reason_to_refuse_a_batch_is_kafkas(
+    records: bytes, how: dict[str, Any], expected: ErrorCode
+) -> None:
+    """CORRUPT_MESSAGE, for one, has clients send the same again until they give up."""
+
+    async def test(home: BrokerHome) -> None:
+        assert code(await produced(home, records, **how)) is expected
+
+    with_broker(test)
+
+
+def test_a_refused_batch_is_answered_with_the_log_start() -> None:
+    """As every answer about a log that was looked into."""
+
+    async def test(home: BrokerHome) -> None:
+        home.logs.append("t", b"a")
+        home.logs.delete_records("t", 0, 1)
+        late = bytearray(PLAIN)
+        struct.pack_into(">i", late, 57, 9)  # more records than there are
+        struct.pack_into(">I", late, 17, crc32c(bytes(late[21:])))
+        answer = await produced(home, bytes(late))
+        assert (code(answer), answer["logStartOffset"]) == (ErrorCode.INVALID_RECORD, 1)
+
+    with_broker(test)
+
+
+@pytest.mark.parametrize(
+    ("name", "producer", "version", "expected"),
+    [
+        (None, (0, 0), 9, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        ("", (0, 0), 9, ErrorCode.INVALID_REQUEST),
+        ("y", (0, 0), 9, ErrorCode.INVALID_PRODUCER_ID_MAPPING),
+        ("x", (9, 0), 9, ErrorCode.INVALID_PRODUCER_ID_MAPPING),
+        ("x", (0, 1), 9, ErrorCode.INVALID_PRODUCER_EPOCH),
+        ("x", (0, 0), 10, ErrorCode.INVALID_TXN_STATE),
+        ("x", (0, 0), 11, ErrorCode.TRANSACTION_ABORTABLE),
+    ],
+)
+def test_why_records_are_in_no_transaction_is_said(
+    name: str | None, producer: tuple[int, int], version: int, expected: ErrorCode
+) -> None:
+    """By it a client aborts its transaction, begins again, or ends. Source: KIP-890."""
+
+    async def test(home: BrokerHome) -> None:
+        producer_id, epoch = await begun(home)
+        records = in_transaction((producer_id + producer[0], epoch + producer[1]))
+        answer = await produced(home, records, version, transactionalId=name)
+        assert code(answer) is expected
+
+    with_broker(test)
+
+
+# Transactions
+
+
+async def positions(home: BrokerHome, producer: tuple[int, int], **how: Any) -> Any:
+    """Commit a position in a transaction; return the code."""
+    place = {"partitionIndex": 0, "committedOffset": 1, "committedMetadata": ""}
+    given = {"transactionalId": "x", "groupId": "g"} | how
+    answer = await home.ask(
+        "TxnOffsetCommit",
+        given.pop("version", 3),
+        producerId=producer[0],
+        producerEpoch=producer[1],
+        topics=[{"name": given.pop("topic", "t"), "partitions": [place]}],
+        **given,
+    )
+    return code(answer["topics"][0]["partitions"][0])
+
+
+def test_positions_of_no_producer_are_refused() -> None:
+    """The connection was closed; the other reasons come in Kafka's order."""
+
+    async def test(home: BrokerHome) -> None:
+        producer = await begun(home)
+        stale: dict[str, Any] = {"generationId": 3, "memberId": "gone"}
+        assert await positions(home, (-1, -1)) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        assert await positions(home, producer, **stale) is ErrorCode.INVALID_TXN_STATE
+        assert await positions(home, producer, version=4) is ErrorCode.TRANSACTION_ABORTABLE
+        assert await positions(home, producer, groupId="") is ErrorCode.INVALID_GROUP_ID
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert await positions(home, producer, topic="none", **stale) is unknown
+
+    with_broker(test)
+
+
+def test_a_refused_producer_gets_no_epoch() -> None:
+    """An epoch of 0 is a valid one."""
+
+    async def test(home: BrokerHome) -> None:
+        usual: dict[str, Any] = {"transactionalId": "x", "transactionTimeoutMs": 1}
+        for values in ({"transactionTimeoutMs": 0}, {"producerEpoch": 2, "transactionalId": None}):
+            given = usual | values
+            answer = await home.ask("InitProducerId", 4, **given)
+            assert code(answer) in {
+                ErrorCode.INVALID_TRANSACTION_TIMEOUT,
+                ErrorCode.INVALID_REQUEST,
+            }
+            assert (answer["producerId"], answer["producerEpoch"]) == (-1, -1)
+
+    with_broker(test)
+
+
+def test_a_client_does_not_add_internal_topics_to_its_transaction() -> None:
+    """Its markers would go into the records of groups; AddOffsetsToTxn adds what is needed."""
+
+    async def test(home: BrokerHome) -> None:
+        producer = await begun(home)
+        answer = await home.ask(
+            "AddPartitionsToTxn",
+            3,
+            transactionalId="x",
+            producerId=producer[0],
+            producerEpoch=producer[1],
+            topics=[
+                {"name": "__transaction_state", "partitions": [0]},
+                {"name": "t", "partitions": [0]},
+            ],
+        )
+        codes = [one["resultsByPartition"][0]["partitionErrorCode"] for one in answer["results"]]
+        assert codes == [
+            ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            ErrorCode.OPERATION_NOT_ATTEMPTED,
+        ]
+
+    with_broker(test)
+
+
+def test_transactions_that_have_none_open_pass_the_filter_by_duration() -> None:
+    """Their start is -1; ``kafka-transactions.sh list`` shows them."""
+
+    async def test(home: BrokerHome) -> None:
+        producer = await begun(home)
+        assert await add(home, producer) is ErrorCode.NONE
+        assert await write(home, producer, b"a", 0) is ErrorCode.NONE
+        asked: dict[str, Any] = {"stateFilters": [], "producerIdFilters": []}
+        listed = await home.ask("ListTransactions", 1, durationFilter=1000, **asked)
+        assert not listed["transactionStates"]
+        assert await end(home, producer) is ErrorCode.NONE
+        await begun(home)
+        listed = await home.ask("ListTransactions", 1, durationFilter=1000, **asked)
+        assert [one["transactionalId"] for one in listed["transactionStates"]] == ["x"]
+        shown = await home.ask("DescribeTransactions", 0, transactionalIds=[""])
+        assert code(shown["transactionStates"][0]) is ErrorCode.INVALID_REQUEST
+
+    with_broker(test)
 
 
 # Offsets
@@ -65,6 +255,103 @@ def test_a_fetch_is_told_where_its_records_part_from_the_log() -> None:
         parted = await fetched(5, 0)
         assert code(parted) is ErrorCode.NONE
         assert (parted["divergingEpoch"], parted["records"]) == ({"epoch": 0, "endOffset": 1}, b"")
+
+    with_broker(test)
+
+
+# Groups
+
+
+async def joined(home: BrokerHome, **how: Any) -> Any:
+    """Let a member join a group."""
+    given: dict[str, Any] = {
+        "groupId": "g",
+        "sessionTimeoutMs": 10_000,
+        "rebalanceTimeoutMs": 10_000,
+        "memberId": "",
+        "protocolType": "consumer",
+        "protocols": [{"name": "range", "metadata": b"m"}],
+    }
+    version = how.pop("version", 4)
+    return await home.ask("JoinGroup", version, **(given | how))
+
+
+def test_a_refused_member_keeps_its_id() -> None:
+    """The answer names it."""
+
+    async def test(home: BrokerHome) -> None:
+        for values in ({"sessionTimeoutMs": 1}, {"groupId": ""}, {"groupId": "none"}):
+            assert (await joined(home, memberId="me", **values))["memberId"] == "me"
+
+    with_broker(test)
+
+
+def test_a_member_says_by_which_protocol_it_was_assigned_to() -> None:
+    """Both names or INCONSISTENT_GROUP_PROTOCOL. Source: KIP-559."""
+
+    async def test(home: BrokerHome) -> None:
+        member = await joined(home, version=3)
+        given: dict[str, Any] = {"groupId": "g", "generationId": 1}
+        given["memberId"] = member["memberId"]
+        half = await home.ask("SyncGroup", 5, protocolType="consumer", assignments=[], **given)
+        assert code(half) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        given |= {"protocolType": "consumer", "protocolName": "range", "assignments": []}
+        assert code(await home.ask("SyncGroup", 5, **given)) is ErrorCode.NONE
+
+    with_broker(test)
+
+
+def test_an_assignment_is_shown_during_a_rebalance() -> None:
+    """It is what the members still read."""
+
+    async def test(home: BrokerHome) -> None:
+        member = (await joined(home, version=3))["memberId"]
+        assigned = [{"memberId": member, "assignment": b"all"}]
+        await home.ask(
+            "SyncGroup", 3, groupId="g", generationId=1, memberId=member, assignments=assigned
+        )
+        await joined(home, version=3, memberId=member)
+        answer = await home.ask("DescribeGroups", 5, groups=["g"])
+        (group,) = answer["groups"]
+        assert group["groupState"] == "CompletingRebalance"
+        assert group["members"][0]["memberAssignment"] == b"all"
+
+    with_broker(test)
+
+
+async def committed(home: BrokerHome, version: int = 8, topic: str = "t", **how: Any) -> Any:
+    """Commit a position; return the code."""
+    place = {"partitionIndex": 0, "committedOffset": 1, "committedMetadata": ""}
+    topics = [{"name": topic, "partitions": [place]}]
+    answer = await home.ask("OffsetCommit", version, topics=topics, **({"groupId": "g"} | how))
+    return code(answer["topics"][0]["partitions"][0])
+
+
+def test_why_a_position_is_refused_is_said_in_kafkas_order() -> None:
+    """That there is no such partition comes first; a group that is gone has words of its own."""
+
+    async def test(home: BrokerHome) -> None:
+        stale: dict[str, Any] = {"generationId": 3, "memberId": "gone"}
+        assert await committed(home, topic="none", **stale) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert await committed(home, **stale) is ErrorCode.ILLEGAL_GENERATION
+        assert await committed(home, version=9, **stale) is ErrorCode.GROUP_ID_NOT_FOUND
+        assert await committed(home) is ErrorCode.NONE
+        assert await committed(home, **stale) is ErrorCode.UNKNOWN_MEMBER_ID
+
+    with_broker(test)
+
+
+def test_positions_of_partitions_that_there_are_not_are_not_deleted() -> None:
+    """Nor is a group without a name looked for."""
+
+    async def test(home: BrokerHome) -> None:
+        assert await committed(home) is ErrorCode.NONE
+        topics = [{"name": "none", "partitions": [{"partitionIndex": 0}]}]
+        answer = await home.ask("OffsetDelete", 0, groupId="g", topics=topics)
+        (found,) = answer["topics"][0]["partitions"]
+        assert code(found) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        answer = await home.ask("OffsetDelete", 0, groupId="", topics=topics)
+        assert code(answer) is ErrorCode.INVALID_GROUP_ID
 
     with_broker(test)
 

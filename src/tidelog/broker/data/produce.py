@@ -10,13 +10,23 @@ from typing import TYPE_CHECKING, Any, Final
 from tidelog.broker.client_request import Disconnect, Later, Refusal
 from tidelog.broker.partitions import partition_at_once
 from tidelog.broker.seldom_lines import SeldomLines
+from tidelog.broker.transactions.verification import is_transactional
 from tidelog.codec.compression import Codec
 from tidelog.config.serve_config import FlushPolicy
 from tidelog.datadir.catalogue import INTERNAL_SETTINGS
 from tidelog.env.clock import NS_PER_MS
 from tidelog.error_codes import ErrorCode
-from tidelog.errors import InvalidRecord, InvalidTimestamp, KafkaError
-from tidelog.records.batch import BATCH_HEADER, BatchFlags
+from tidelog.errors import (
+    CorruptMessage,
+    InvalidRecord,
+    InvalidTimestamp,
+    KafkaError,
+    KafkaStorageError,
+    MessageTooLarge,
+    RecordListTooLarge,
+)
+from tidelog.records.batch import BATCH_HEADER, BATCH_PREFIX, MAGIC_V2, BatchFlags
+from tidelog.records.scan import whole_batch_size
 from tidelog.records.validation.record_rules import NO_KEY
 
 if TYPE_CHECKING:
@@ -43,6 +53,10 @@ _LONG_BYTES: Final = 64 << 10
 """Compressed batches from this size on take a thread: unpacking them takes up to milliseconds."""
 _LONG_REPACKED_BYTES: Final = 2 << 10
 """The same for batches that are compressed again, or first here."""
+
+
+_WITHOUT_START: Final = (CorruptMessage, KafkaStorageError, MessageTooLarge, RecordListTooLarge)
+"""Errors of an append that do not name the log start. Source: Kafka ReplicaManager."""
 
 
 class Produce:
@@ -120,32 +134,39 @@ class Produce:
     ) -> dict[str, Any] | asyncio.Task[dict[str, Any]]:
         """Return what the response says of a partition, or a task that will."""
         try:
-            _check(request, topic, given["records"])
+            _check_writer(request, topic, given["records"])
             partition = partition_at_once(self._manager, topic, given["index"])
+            _check(request, given["records"])
             is_long = _takes_long(partition, given["records"])
         except KafkaError as error:
             return _failed(given["index"], error)
         except Exception:  # noqa: BLE001 - the other partitions are not to blame
             return _failed_unexpectedly(topic, given["index"])
-        append = partial(self._append, partition, given, appended)
+        append = partial(self._append, request, partition, given, appended)
         return self._appends.call(partition, append, is_long=is_long)
 
     def _append(
-        self, partition: Partition, given: dict[str, Any], appended: list[_Appended]
+        self,
+        request: Request,
+        partition: Partition,
+        given: dict[str, Any],
+        appended: list[_Appended],
     ) -> dict[str, Any]:
         number, records = given["index"], given["records"]
+        start = -1
         try:
-            guard = self._verification.guard(partition, records)
+            guard = self._verification.guard(request, partition, records)
+            start = partition.log.log_start_offset
             # The buffer of the request, which nobody reads again.
             info = partition.append_locked(records, verification_guard=guard, may_change=True)
         except KafkaError as error:
             answer = _failed(number, error)
+            if not isinstance(error, _WITHOUT_START):
+                answer["logStartOffset"] = start
             self._maybe_tell(partition.topic, answer["recordErrors"])
             return answer
         except Exception:  # noqa: BLE001 - as above
             return _failed_unexpectedly(partition.topic, number)
-        if info.is_empty:
-            return _failed(number, InvalidRecord("the batch is cut short: nothing was appended"))
         answer = {
             "index": number,
             "baseOffset": info.first_offset,
@@ -199,19 +220,40 @@ def _check_all_taken(responses: list[dict[str, Any]]) -> None:
                 raise Disconnect(f"{topic['name']}-{one['index']} took no records: {reason}")
 
 
-def _check(request: Request, topic: str, records: Bytes | None) -> None:
-    if request.values["acks"] not in {ALL_REPLICAS, 0, 1}:
-        raise Refusal(ErrorCode.INVALID_REQUIRED_ACKS, "acks must be -1, 0 or 1")
+def _check_writer(request: Request, topic: str, records: Bytes | None) -> None:
+    """Refuse what a client may not write whatever it is."""
     if topic in INTERNAL_SETTINGS:
         raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is written by brokers alone")
+    if request.values["transactionalId"] is None and records and is_transactional(records):
+        raise Refusal(
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            "the request has no transactional id, and records of a transaction",
+        )
+
+
+def _check(request: Request, records: Bytes | None) -> None:
+    """Refuse what Kafka refuses before it looks into the log, in its order.
+
+    Source: Kafka ProduceRequest.validateRecords and ReplicaManager.appendRecords.
+    """
     if not records:
         raise InvalidRecord("there are no records")
-    is_old = request.version < _ZSTD_VERSION and len(records) >= BATCH_HEADER.size
-    if is_old and _codec_of(records) == Codec.ZSTD:
+    view = memoryview(records)
+    size = whole_batch_size(view, 0, len(view), in_memory=True)
+    if not size:
+        raise InvalidRecord("the batch is cut short: nothing was appended")
+    magic = BATCH_PREFIX.unpack(records).magic
+    if magic != MAGIC_V2:
+        raise InvalidRecord(f"the batch has magic {magic}: only {MAGIC_V2} is taken")
+    if request.version < _ZSTD_VERSION and _codec_of(records) == Codec.ZSTD:
         raise Refusal(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
             f"zstd needs version {_ZSTD_VERSION} of Produce",
         )
+    if len(view) > size and whole_batch_size(view, size, len(view), in_memory=True):
+        raise InvalidRecord("a partition takes one batch of a request, not more")
+    if request.values["acks"] not in {ALL_REPLICAS, 0, 1}:
+        raise Refusal(ErrorCode.INVALID_REQUIRED_ACKS, "acks must be -1, 0 or 1")
 
 
 def _codec_of(records: Bytes) -> int:

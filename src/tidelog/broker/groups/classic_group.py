@@ -14,7 +14,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tidelog.broker.client_request import Refusal
-from tidelog.broker.groups.group_member import NO_MEMBER
 from tidelog.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -111,21 +110,14 @@ class ClassicGroup:
             raise Refusal(ErrorCode.ILLEGAL_GENERATION)
         return member
 
-    def supports(
-        self, protocol_type: str, protocols: Iterable[Assignor], member_id: str = NO_MEMBER
-    ) -> bool:
-        """Whether a member of these protocols can join those that are there.
-
-        One that is in the group alone may change what it supports, but not the group's type.
-        """
+    def supports(self, protocol_type: str, protocols: Iterable[Assignor]) -> bool:
+        """Whether a member of these protocols can join those that are there."""
         names = {one.name for one in protocols}
         if not names or not protocol_type:
             return False
         if not self.members:
             return True
-        is_alone = self.members.keys() == {member_id}
-        is_possible = is_alone or bool(names & self._common_protocols())
-        return is_possible and protocol_type == self.protocol_type
+        return protocol_type == self.protocol_type and bool(names & self._common_protocols())
 
     def _common_protocols(self) -> set[str]:
         # A set of each: a member may name a protocol twice.
@@ -283,9 +275,12 @@ class ClassicGroup:
                 member.assignment = b""
             self._answer_syncs({"errorCode": int(ErrorCode.REBALANCE_IN_PROGRESS)})
         self.state = GroupState.PREPARING
-        self._is_delayed = was_empty and self._initial_delay_ms > 0
-        if self._is_delayed:
-            self._set_deadline(self._initial_delay_ms, self._end_delay)
+        if was_empty:  # it waits for its time, and not for ids that were given out
+            self._is_delayed = self._initial_delay_ms > 0
+            if self._is_delayed:
+                self._set_deadline(self._initial_delay_ms, self._end_delay)
+            else:
+                self._complete_join()
             return
         timeout_ms = max((one.rebalance_timeout_ms for one in self.members.values()), default=0)
         self._set_deadline(timeout_ms, self._complete_join)

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _NO_GROUP_VERSION: Final = 9
-"""Of OffsetCommit: an unknown group has an error of its own."""
+"""From which version on OffsetCommit may be answered with GROUP_ID_NOT_FOUND."""
 _GROUPS_VERSION: Final = 8
 """Of OffsetFetch: one request asks for several groups."""
 _TOP_ERROR_VERSION: Final = 2
@@ -83,22 +83,22 @@ class CommittedOffsets:
     def commit(self, request: Request) -> Answer:
         """OffsetCommit; the answer waits until the positions are durable."""
         values, group = request.values, request.values["groupId"]
-        is_new = request.version >= _NO_GROUP_VERSION
-        no_group = ErrorCode.GROUP_ID_NOT_FOUND if is_new else ErrorCode.ILLEGAL_GENERATION
+        positions, answer = self.accepted(values["topics"])
+        if not any_known(answer):
+            return answer
         try:
             self._coordinator.shards.check(group)
-            self.check_member(values, no_group)
-            positions, answer = self.accepted(values["topics"])
+            self.check_member(request)
             if not positions:
                 return answer
             home = home_of_group(self._manager, group)
             records = position_records(group, positions)
             info = self._appends.call(home, partial(home.append_records, records))
         except KafkaError as error:
-            return _refused(values["topics"], error)
+            return positions_refused(answer, error)
         if isinstance(info, asyncio.Task):
             # Before it is appended, later requests of the connection wait, too.
-            return self._kept(group, info, values["topics"], answer)
+            return self._kept(group, info, answer)
         self._groups.note(home, group, positions, info.last_offset + 1)
         self.read_ahead(home)
         if self._flushes.policy is FlushPolicy.NONE:
@@ -107,7 +107,7 @@ class CommittedOffsets:
 
         def ended(error: BaseException | None) -> None:
             if isinstance(error, KafkaError):
-                later.give(_refused(values["topics"], error))
+                later.give(positions_refused(answer, error))
             elif error is not None:
                 later.fail(error)
             else:
@@ -133,13 +133,11 @@ class CommittedOffsets:
             through = self._coordinator.shards.while_open
             await in_thread(partial(self._groups.read, number, through))
 
-    async def _kept(
-        self, group: str, taken: _Taken, topics: list[dict[str, Any]], answer: dict[str, Any]
-    ) -> dict[str, Any]:
+    async def _kept(self, group: str, taken: _Taken, answer: dict[str, Any]) -> dict[str, Any]:
         try:
             await self.durable(group, taken)
         except KafkaError as error:
-            return _refused(topics, error)
+            return positions_refused(answer, error)
         return answer
 
     def check_no_reader(self, group: str) -> None:
@@ -147,17 +145,15 @@ class CommittedOffsets:
         if self._groups.has_reader(group):
             raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID, "a reader of the broker's program has it")
 
-    def check_member(
-        self, values: dict[str, Any], no_group: ErrorCode, *, in_transaction: bool = False
-    ) -> None:
+    def check_member(self, request: Request) -> None:
         """Refuse positions of a group that another reader or generation has.
 
-        ``no_group`` is the error for a generation of a group that is not known. ``in_transaction``:
-        they are taken from a member that waits for its assignment, too, whose client could not
-        repeat them, and from older clients, which do not say who they are.
+        In a transaction they are taken from a member that waits for its assignment, too, whose
+        client could not repeat them, and from older clients, which do not say who they are.
 
         Source: Kafka OffsetMetadataManager.validateOffsetCommit, ClassicGroup.validateOffsetCommit.
         """
+        values, in_transaction = request.values, request.api.name == "TxnOffsetCommit"
         group_id, generation = values["groupId"], values["generationId"]
         group = self._coordinator.groups.get(group_id)
         self.check_no_reader(group_id)
@@ -165,8 +161,10 @@ class CommittedOffsets:
             return
         if group is None:
             # One that only has positions is a group without members.
-            is_known = bool(self._groups.committed(group_id))
-            raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID if is_known else no_group)
+            if self._groups.committed(group_id):
+                raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
+            is_new = not in_transaction and request.version >= _NO_GROUP_VERSION
+            raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND if is_new else ErrorCode.ILLEGAL_GENERATION)
         is_named = values["memberId"] != NO_MEMBER or values["groupInstanceId"] is not None
         if generation < 0 and not is_named:
             if in_transaction:
@@ -256,21 +254,29 @@ class CommittedOffsets:
         """OffsetDelete; a topic that a member reads keeps its positions."""
         values = request.values
         group_id = values["groupId"]
+        if not group_id:
+            raise Refusal(ErrorCode.INVALID_GROUP_ID)
         self._coordinator.shards.check(group_id)
         known = self._groups.committed(group_id)
         if not known and group_id not in self._coordinator.groups:
             raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND)
-        read = self._read_topics(group_id)
-        subscribed = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+        read, topics = self._read_topics(group_id), self._manager.topics()
         answer, keys = [], []
         for topic in values["topics"]:
-            is_read = read is None or topic["name"] in read
-            answer += each_partition([topic], subscribed if is_read else ErrorCode.NONE)
-            if not is_read:
-                numbers = (one["partitionIndex"] for one in topic["partitions"])
-                keys += [TopicPartition(topic["name"], number) for number in numbers]
-        taken = self.take_back(group_id, [key for key in keys if key in known])
-        return self._deleted(group_id, taken, answer)
+            name, there = topic["name"], topics.get(topic["name"])
+            codes = {}
+            for number in (one["partitionIndex"] for one in topic["partitions"]):
+                key, codes[number] = TopicPartition(name, number), ErrorCode.NONE
+                # A position that a deleted topic has left can be deleted, too.
+                if key not in known and (there is None or number not in there.partitions):
+                    codes[number] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                elif read is None or name in read:
+                    codes[number] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+                elif key in known:
+                    keys.append(key)
+            partitions = [{"partitionIndex": n, "errorCode": int(c)} for n, c in codes.items()]
+            answer.append({"name": name, "partitions": partitions})
+        return self._deleted(group_id, self.take_back(group_id, keys), answer)
 
     def _read_topics(self, group_id: str) -> set[str] | None:
         """Return the topics that members and readers of a group read; None: it may be any.
@@ -381,20 +387,6 @@ def _note_failure(group: str, found: object) -> None:
         found.add_done_callback(log_failure)
 
 
-def each_partition(topics: Iterable[dict[str, Any]], code: ErrorCode) -> list[dict[str, Any]]:
-    """Return the answer that says the same of all partitions of a request."""
-    return [
-        {
-            "name": topic["name"],
-            "partitions": [
-                {"partitionIndex": one["partitionIndex"], "errorCode": int(code)}
-                for one in topic["partitions"]
-            ],
-        }
-        for topic in topics
-    ]
-
-
 def _unknown(topics: Iterable[dict[str, Any]], code: ErrorCode) -> list[dict[str, Any]]:
     return [
         {
@@ -427,6 +419,23 @@ def _position(key: TopicPartition, found: Position | None, *, is_stable: bool) -
     }
 
 
-def _refused(topics: list[dict[str, Any]], error: KafkaError) -> dict[str, Any]:
-    """Return the answer to a commit of which no position was taken."""
-    return {"topics": each_partition(topics, code_for_client(error))}
+def any_known(answer: dict[str, Any]) -> bool:
+    """Whether a commit names a partition that there is: else its group is not looked at."""
+    return any(
+        one["errorCode"] != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        for topic in answer["topics"]
+        for one in topic["partitions"]
+    )
+
+
+def positions_refused(answer: dict[str, Any], error: KafkaError) -> dict[str, Any]:
+    """Return the answer to a commit of which no position was taken, from that of ``accepted``.
+
+    Partitions that there are not are called that.
+    """
+    code = int(code_for_client(error))
+    for topic in answer["topics"]:
+        for one in topic["partitions"]:
+            if one["errorCode"] != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                one["errorCode"] = code
+    return answer

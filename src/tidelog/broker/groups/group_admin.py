@@ -101,7 +101,7 @@ class GroupAdmin:
                     "clientId": member.client_id,
                     "clientHost": member.client_host,
                     "memberMetadata": member.metadata_for(group.protocol) if is_stable else b"",
-                    "memberAssignment": member.assignment if is_stable else b"",
+                    "memberAssignment": member.assignment,
                 }
                 for member in group.members.values()
             ],

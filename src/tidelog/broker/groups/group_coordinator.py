@@ -45,6 +45,8 @@ _log = logging.getLogger(__name__)
 _ID_REQUIRED_VERSION: Final = 4
 """Of JoinGroup: a new member gets its id before it joins."""
 _SKIP_VERSION: Final = 9
+_PROTOCOL_VERSION: Final = 5
+"""Of SyncGroup: its sender says by which protocol it was assigned to."""
 _MANY_LEAVE_VERSION: Final = 3
 _OLD_REBALANCE_TIMEOUT: Final = -1
 
@@ -213,14 +215,14 @@ class GroupCoordinator:
     def join(self, request: Request) -> Answer:
         """JoinGroup."""
         values, held = request.values, request.peer.held
-        self._check_group(values["groupId"])
-        if held is not None and values["protocolType"] == READER_PROTOCOL:
-            # A reader sends one protocol: what several send together is refused as malformed.
-            given = b"".join(one["metadata"] for one in values["protocols"])
-            enter_reader(self._positions, values["groupId"], given, held)
-            return {"memberId": NO_MEMBER}
-        self._check_session(values["sessionTimeoutMs"])
         try:
+            self._check_group(values["groupId"])
+            if held is not None and values["protocolType"] == READER_PROTOCOL:
+                # A reader sends one protocol: what several send together is refused as malformed.
+                given = b"".join(one["metadata"] for one in values["protocols"])
+                enter_reader(self._positions, values["groupId"], given, held)
+                return {"memberId": NO_MEMBER}
+            self._check_session(values["sessionTimeoutMs"])
             answer = self._join(request)
         except Refusal as error:
             self._leave_if_unused(values["groupId"])
@@ -232,7 +234,7 @@ class GroupCoordinator:
         group = self._joined_group(values)
         protocols = tuple(Protocol(**one) for one in values["protocols"])
         member_id, instance_id = values["memberId"], values["groupInstanceId"]
-        if not group.supports(values["protocolType"], protocols, member_id):
+        if not group.supports(values["protocolType"], protocols):
             raise Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if member_id == NO_MEMBER:
             return self._join_new(request, group, protocols)
@@ -340,6 +342,11 @@ class GroupCoordinator:
     def sync(self, request: Request) -> Answer:
         """SyncGroup."""
         values = request.values
+        if request.version >= _PROTOCOL_VERSION and None in (
+            values["protocolType"],
+            values["protocolName"],
+        ):
+            raise Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "the protocol is not named")
         group = self.known_group(values["groupId"])
         member = group.checked_member(
             values["memberId"], values["groupInstanceId"], values["generationId"]

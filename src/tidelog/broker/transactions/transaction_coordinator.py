@@ -63,6 +63,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _CONFIG: Final = {"cleanup.policy": "compact", "segment.bytes": str(100 << 20)}
+_NO_ID: Final = "the transactional id is empty"
 _RETRY_MS: Final = 1000
 _MOOT: Final = (UnknownTopicOrPartition, TransactionCoordinatorFenced, InvalidProducerEpoch)
 """Of a marker: the partition was deleted, or a later coordinator or producer has ended the
@@ -212,7 +213,7 @@ class TransactionCoordinator:
         """
         self.shards.check(transactional_id)
         if not transactional_id:
-            raise Refusal(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
+            raise Refusal(ErrorCode.INVALID_REQUEST, _NO_ID)
         limit_ms = self._manager.config.transaction_max_timeout_ms
         if not 0 < timeout_ms <= limit_ms:
             raise Refusal(
@@ -309,7 +310,7 @@ class TransactionCoordinator:
         """Return the id of a request; refuse another producer's, or a fenced one's."""
         self.shards.check(transactional_id)
         if not transactional_id:
-            raise Refusal(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
+            raise Refusal(ErrorCode.INVALID_REQUEST, _NO_ID)
         known = self.transactions.get(transactional_id)
         if known is None or known.producer_id != producer[0]:
             raise Refusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
@@ -317,18 +318,24 @@ class TransactionCoordinator:
             raise Refusal(ErrorCode.PRODUCER_FENCED)
         return known
 
-    def writes_to(self, producer: tuple[int, int], key: TopicPartition) -> bool:
-        """Whether a producer has an open transaction that has this partition.
+    def check_writer(
+        self, transactional_id: str | None, producer: tuple[int, int], key: TopicPartition
+    ) -> None:
+        """Refuse a producer that has no open transaction with this partition.
 
         On any thread; raises KafkaStorageError where that is not known yet, as ``coordinated``.
+        Source: Kafka handleVerifyPartitionsInTransaction and AddPartitionsToTxnManager.
         """
         known = self._known(producer[0], "the producer's transaction: nothing was written")
-        return (
-            known is not None
-            and known.state is State.ONGOING
-            and known.epoch == producer[1]
-            and key in known.partitions
-        )
+        if not transactional_id:
+            raise Refusal(ErrorCode.INVALID_REQUEST, _NO_ID)
+        if known is None or known.transactional_id != transactional_id:
+            raise Refusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        if known.epoch != producer[1]:
+            raise Refusal(ErrorCode.INVALID_PRODUCER_EPOCH, f"the epoch is {known.epoch}")
+        if known.state is not State.ONGOING or key not in known.partitions:
+            reason = f"{key} is not in an open transaction of {transactional_id!r}"
+            raise Refusal(ErrorCode.TRANSACTION_ABORTABLE, reason)
 
     def coordinated(self, producer_id: int, key: TopicPartition) -> Transaction | None:
         """Return a producer's transaction that is to be ended in a partition.
@@ -558,6 +565,8 @@ class TransactionCoordinator:
     def described(self, name: str) -> dict[str, Any]:
         """Return what DescribeTransactions says of an id."""
         self.shards.check(name)
+        if not name:
+            raise Refusal(ErrorCode.INVALID_REQUEST, _NO_ID)
         known = self.transactions.get(name)
         if known is None:
             raise Refusal(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
@@ -586,7 +595,8 @@ class TransactionCoordinator:
             for known in self.transactions.values()
             if (not filters["stateFilters"] or known.state in wanted)
             and (not producers or known.producer_id in producers)
-            and (filters["durationFilter"] < 0 or 0 <= known.started_ms <= open_since_ms)
+            # One that has none open has a start of -1, and passes, as in Kafka.
+            and (filters["durationFilter"] < 0 or known.started_ms <= open_since_ms)
         ]
         return {
             "unknownStateFilters": [n for n in filters["stateFilters"] if n not in states],

@@ -7,21 +7,23 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.broker.client_request import Refusal, refused
-from tidelog.broker.groups.committed_offsets import each_partition
+from tidelog.broker.groups.committed_offsets import any_known, positions_refused
 from tidelog.broker.partitions import partition_at_once
 from tidelog.broker.shards import code_for_client
+from tidelog.datadir.catalogue import INTERNAL_SETTINGS
 from tidelog.env.event_loop import to_the_end
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaError
 from tidelog.manager.group_home import home_of_group
 from tidelog.readonly.group_positions import position_records
 from tidelog.readonly.transactional_id import TRANSACTIONS_TOPIC
+from tidelog.records.batch import NO_PRODUCER_EPOCH
 from tidelog.records.builder import build_batch
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Iterable
 
     from tidelog.broker.client_request import Answer, Request
     from tidelog.broker.data.appends import Appends
@@ -30,11 +32,11 @@ if TYPE_CHECKING:
     from tidelog.broker.groups.group_coordinator import GroupCoordinator
     from tidelog.broker.transactions.transaction_coordinator import TransactionCoordinator
     from tidelog.broker.transactions.verification import Verification
-    from tidelog.codec.varint import Bytes
     from tidelog.log.append_info import AppendInfo
     from tidelog.manager.consumer_groups import Groups
     from tidelog.manager.log_manager import LogManager
     from tidelog.manager.partition import Partition
+    from tidelog.readonly.group_positions import Position
 
 _log = logging.getLogger(__name__)
 
@@ -73,38 +75,39 @@ class TransactionRequests:
 
     async def init_producer_id(self, request: Request) -> dict[str, Any]:
         """InitProducerId."""
+        try:
+            producer_id, epoch = await self._init_producer_id(request)
+        except KafkaError as error:  # the protocol's default epoch would be a valid one
+            return {**refused(error), "producerEpoch": NO_PRODUCER_EPOCH}
+        return {"producerId": producer_id, "producerEpoch": epoch}
+
+    async def _init_producer_id(self, request: Request) -> tuple[int, int]:
         values = request.values
+        known = values["producerId"], values["producerEpoch"]
+        if (known[0] < 0) != (known[1] < 0):
+            raise Refusal(ErrorCode.INVALID_REQUEST, "a producer has an id and an epoch")
         name = values["transactionalId"]
         if name is None:
             try:
-                producer_id, epoch = await self._coordinator.new_id(), 0
+                return await self._coordinator.new_id(), 0
             except KafkaError as error:  # it has no coordinator that it could look for
                 _log.warning("no-producer-id topic=%s reason=%s", TRANSACTIONS_TOPIC, error)
                 raise Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, str(error)) from error
-        else:
-            known = values["producerId"], values["producerEpoch"]
-            if (known[0] < 0) != (known[1] < 0):
-                raise Refusal(ErrorCode.INVALID_REQUEST, "a producer has an id and an epoch")
-            init = self._coordinator.init_producer(name, values["transactionTimeoutMs"], *known)
-            producer_id, epoch = await _in_words_of(request, init)
-        return {"producerId": producer_id, "producerEpoch": epoch}
+        init = self._coordinator.init_producer(name, values["transactionTimeoutMs"], *known)
+        found: tuple[int, int] = await _in_words_of(request, init)
+        return found
 
     async def add_partitions(self, request: Request) -> dict[str, Any]:
         """AddPartitionsToTxn; all partitions or none."""
         values = request.values
-        known = self._manager.topics()
         keys = [
             TopicPartition(topic["name"], number)
             for topic in values["topics"]
             for number in topic["partitions"]
         ]
-        missing = {
-            key
-            for key in keys
-            if key.topic not in known or key.partition not in known[key.topic].partitions
-        }
+        refusals = self._not_addable(keys)
         code = ErrorCode.NONE
-        if missing:
+        if refusals:
             code = ErrorCode.OPERATION_NOT_ATTEMPTED
         else:
             try:
@@ -114,7 +117,6 @@ class TransactionRequests:
                 await _in_words_of(request, add)
             except KafkaError as error:
                 code = error.code
-        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return {
             "results": [
                 {
@@ -122,9 +124,7 @@ class TransactionRequests:
                     "resultsByPartition": [
                         {
                             "partitionIndex": number,
-                            "partitionErrorCode": int(
-                                unknown if (topic["name"], number) in missing else code
-                            ),
+                            "partitionErrorCode": int(refusals.get((topic["name"], number), code)),
                         }
                         for number in topic["partitions"]
                     ],
@@ -133,12 +133,20 @@ class TransactionRequests:
             ]
         }
 
+    def _not_addable(self, keys: Iterable[TopicPartition]) -> dict[tuple[str, int], ErrorCode]:
+        """Return why partitions cannot be a part of a transaction of a client."""
+        known = self._manager.topics()
+        found: dict[tuple[str, int], ErrorCode] = {}
+        for key in keys:
+            if key.topic in INTERNAL_SETTINGS:
+                found[key] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            elif key.topic not in known or key.partition not in known[key.topic].partitions:
+                found[key] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return found
+
     async def add_offsets(self, request: Request) -> dict[str, Any]:
         """AddOffsetsToTxn: the partition that holds a group becomes a part of the transaction."""
-        values = request.values
-        if not values["groupId"]:
-            raise Refusal(ErrorCode.INVALID_GROUP_ID)
-        await _in_words_of(request, self._add_offsets(values))
+        await _in_words_of(request, self._add_offsets(request.values))
         return {}
 
     async def _add_offsets(self, values: dict[str, Any]) -> None:
@@ -159,24 +167,20 @@ class TransactionRequests:
     async def commit_offsets(self, request: Request) -> dict[str, Any]:
         """TxnOffsetCommit: positions that count if the transaction is committed."""
         values = request.values
-        positions, answer = self._offsets.accepted(values["topics"])
         group = values["groupId"]
+        positions, answer = self._offsets.accepted(values["topics"])
         try:
+            if not group:
+                raise Refusal(ErrorCode.INVALID_GROUP_ID)
             self._groups.shards.check(group)
-            no_group = ErrorCode.ILLEGAL_GENERATION
-            self._offsets.check_member(values, no_group, in_transaction=True)
-            if not positions:
+            if not any_known(answer):
                 return answer
             home = home_of_group(self._manager, group)
-            producer_id, epoch = _producer(values)
-            batch = build_batch(
-                position_records(group, positions),
-                producer_id=producer_id,
-                producer_epoch=epoch,
-                base_sequence=0,
-                transactional=True,
-            )
-            append = partial(self._append_positions, home, (producer_id, epoch), batch)
+            self._verification.check(request, home, _producer(values))
+            self._offsets.check_member(request)
+            if not positions:
+                return answer
+            append = partial(self._append_positions, request, home, positions)
             # Who takes the partitions over meanwhile would begin where the group was before.
             with self._positions.arriving(group, positions):
                 await self._appends.run(home, append)
@@ -184,13 +188,21 @@ class TransactionRequests:
             await self._flushes.wait_if_wanted(home)
         except KafkaError as error:
             _log.info("positions-refused group=%s reason=%s", group, error)
-            return {"topics": each_partition(values["topics"], code_for_client(error))}
+            return positions_refused(answer, error)
         return answer
 
     def _append_positions(
-        self, home: Partition, producer: tuple[int, int], batch: Bytes
+        self, request: Request, home: Partition, positions: dict[TopicPartition, Position]
     ) -> AppendInfo:
-        guard = self._verification.guard_of(home, *producer, 0)
+        producer_id, epoch = producer = _producer(request.values)
+        guard = self._verification.guard_of(request, home, producer, 0)
+        batch = build_batch(
+            position_records(request.values["groupId"], positions),
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=0,
+            transactional=True,
+        )
         return home.append(batch, AppendOrigin.COORDINATOR, verification_guard=guard)
 
     # What tools ask

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from tidelog.broker.client_request import Refusal
+from tidelog.error_codes import ErrorCode
 from tidelog.errors import InvalidTxnState
 from tidelog.log.append_info import NO_GUARD
 from tidelog.records.batch import BATCH_HEADER, BatchFlags
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
+    from tidelog.broker.client_request import Request
     from tidelog.broker.transactions.transaction_coordinator import TransactionCoordinator
     from tidelog.codec.varint import Bytes
     from tidelog.manager.partition import Partition
+
+
+_ABORTABLE_VERSIONS: Final = {"Produce": 11, "TxnOffsetCommit": 4}
+"""From which version on a request may be answered with TRANSACTION_ABORTABLE."""
 
 
 class Verification:
@@ -21,29 +28,46 @@ class Verification:
     def __init__(self, coordinator: TransactionCoordinator) -> None:
         self._coordinator = coordinator
 
-    def guard(self, partition: Partition, records: Bytes) -> int:
-        """Return what the append of batches has to bring; raise InvalidTxnState.
+    def guard(self, request: Request, partition: Partition, records: Bytes) -> int:
+        """Return what the append of batches has to bring; errors as ``check``.
 
         A batch that came late, after the end of its transaction, would begin one that nobody ends.
         """
-        if len(records) < BATCH_HEADER.size:
-            return NO_GUARD  # the append says what is wrong with it
-        if not BATCH_HEADER.unpack_field("attributes", records) & BatchFlags.TRANSACTIONAL:
+        if not is_transactional(records):
             return NO_GUARD
         batch = BATCH_HEADER.unpack(records)
-        return self.guard_of(
-            partition, batch.producer_id, batch.producer_epoch, batch.base_sequence
-        )
+        producer = batch.producer_id, batch.producer_epoch
+        return self.guard_of(request, partition, producer, batch.base_sequence)
 
-    def guard_of(self, partition: Partition, producer_id: int, epoch: int, sequence: int) -> int:
-        """Return what an append of a producer's transaction has to bring; errors as ``guard``."""
+    def guard_of(
+        self, request: Request, partition: Partition, producer: tuple[int, int], sequence: int
+    ) -> int:
+        """Return what an append of a producer's transaction has to bring; errors as ``check``."""
         log = partition.log
+        producer_id, epoch = producer
         guard = log.start_verification(producer_id, sequence, epoch, supports_epoch_bump=False)
-        if log.producers.is_txn_open(producer_id, epoch):
-            return guard
-        key = TopicPartition(partition.topic, partition.partition)
-        if not self._coordinator.writes_to((producer_id, epoch), key):
-            raise InvalidTxnState(
-                f"{key} is not in an open transaction of producer {producer_id}, epoch {epoch}"
-            )
+        if not log.producers.is_txn_open(producer_id, epoch):
+            self.check(request, partition, producer)
         return guard
+
+    def check(self, request: Request, partition: Partition, producer: tuple[int, int]) -> None:
+        """Refuse a producer without an open transaction that has the partition.
+
+        In the word that its client knows; see ``TransactionCoordinator.check_writer``.
+        """
+        name = request.values["transactionalId"]
+        key = TopicPartition(partition.topic, partition.partition)
+        try:
+            self._coordinator.check_writer(name, producer, key)
+        except Refusal as error:
+            is_old = request.version < _ABORTABLE_VERSIONS[request.api.name]
+            if error.code is ErrorCode.TRANSACTION_ABORTABLE and is_old:
+                raise InvalidTxnState(error.reason) from None
+            raise
+
+
+def is_transactional(records: Bytes) -> bool:
+    """Whether the first batch belongs to a transaction; False if it is cut short."""
+    return len(records) >= BATCH_HEADER.size and bool(
+        BATCH_HEADER.unpack_field("attributes", records) & BatchFlags.TRANSACTIONAL
+    )

@@ -110,8 +110,7 @@ def test_a_member_does_not_change_the_type_of_its_group() -> None:
         home = Home()
         await stable(home, "a")
         other = (Protocol("other", b""),)
-        assert home.group.supports("consumer", other, "a")
-        assert not home.group.supports("connect", RANGE, "a")
+        assert not home.group.supports("consumer", other)
         assert not home.group.supports("connect", RANGE)
         home.group.remove(home.group.members["a"])
         assert home.group.supports("connect", RANGE)
@@ -235,6 +234,17 @@ def test_an_id_that_was_given_out_is_waited_for() -> None:
         home.clock.advance(SESSION_MS)
         assert again.result()["generationId"] == 2
         assert not home.group.take_id("b")
+
+    run(scenario())
+
+
+def test_a_new_group_does_not_wait_for_an_id() -> None:
+    """A client that ends before it joins would keep the first member waiting for its session."""
+
+    async def scenario() -> None:
+        home = Home()
+        home.group.give_out_id("b", SESSION_MS)
+        assert home.join("a").result()["generationId"] == 1
 
     run(scenario())
 
