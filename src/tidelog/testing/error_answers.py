@@ -32,7 +32,7 @@ _OF_PARTITIONS: Final = frozenset(
     {
         int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         int(ErrorCode.UNSTABLE_OFFSET_COMMIT),
-        OTHER_CODES["TOPIC_AUTHORIZATION_FAILED"],
+        int(ErrorCode.TOPIC_AUTHORIZATION_FAILED),
     }
 )
 """What OffsetFetch answers of partitions; clients take it for another error of a group."""

@@ -420,7 +420,9 @@ def test_settings_are_shown_as_kafkas_tools_expect_them() -> None:
         assert [one["name"] for one in found["synonyms"]] == ["log.roll.jitter.ms"]
         (found,) = (await shown(home, 4, "1", ["message.max.bytes"]))["configs"]
         assert [one["name"] for one in found["synonyms"]] == ["message.max.bytes"]
-        assert len((await shown(home, 2, "u", []))["configs"]) > 1
+        values = {one["name"]: one["value"] for one in (await shown(home, 2, "u", []))["configs"]}
+        assert len(values) > 1
+        assert None not in values.values()
         assert (await shown(home, 4, "", None))["configs"] == []
         assert code(await shown(home, 2, "b c", None)) is ErrorCode.INVALID_TOPIC_EXCEPTION
 
@@ -449,5 +451,35 @@ def test_whether_replicas_may_be_added_is_repeated() -> None:
                 "AlterPartitionReassignments", 1, allowReplicationFactorChange=allowed, topics=[]
             )
             assert answer["allowReplicationFactorChange"] is allowed
+
+    with_broker(test)
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        (2, ErrorCode.MISMATCHED_ENDPOINT_TYPE),
+        (3, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE),
+        (1, ErrorCode.NONE),
+    ],
+)
+def test_who_takes_the_broker_for_a_controller_is_told(kind: int, expected: ErrorCode) -> None:
+    """With ``--bootstrap-controller``, tools would send it what only controllers understand."""
+
+    async def test(home: BrokerHome) -> None:
+        assert code(await home.ask("DescribeCluster", 1, endpointType=kind)) is expected
+        assert code(await home.ask("DescribeCluster", 0)) is ErrorCode.NONE
+
+    with_broker(test)
+
+
+def test_an_election_of_no_kind_is_refused() -> None:
+    """There are two kinds."""
+
+    async def test(home: BrokerHome) -> None:
+        answer = await home.ask("ElectLeaders", 2, electionType=7, topicPartitions=[])
+        assert code(answer) is ErrorCode.INVALID_REQUEST
+        answer = await home.ask("ElectLeaders", 2, electionType=1, topicPartitions=[])
+        assert code(answer) is ErrorCode.NONE
 
     with_broker(test)

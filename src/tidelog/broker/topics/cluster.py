@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.broker.allowed_operations import OF_CLUSTER, OF_TOPIC
-from tidelog.broker.client_request import MANY, at_once_or_not
+from tidelog.broker.client_request import MANY, Refusal, at_once_or_not
 from tidelog.broker.partitions import partition_at_once
 from tidelog.codec.uuid_text import ZERO_ID
 from tidelog.datadir.catalogue import INTERNAL_SETTINGS, METADATA_TOPIC
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _IDS_VERSION: Final = 12
+_BROKERS: Final = 1
+_CONTROLLERS: Final = 2
+"""Types of endpoints, of which DescribeCluster asks for one."""
 _NULL_FOR_ALL_VERSION: Final = 1
 _PAGE_PARTITIONS: Final = 2000
 """Most partitions in an answer to DescribeTopicPartitions. Kafka: the default of a broker."""
@@ -122,7 +125,16 @@ class Cluster:
         return {"topics": found}
 
     def describe_cluster(self, request: Request) -> Answer:
-        """Answer at once."""
+        """Answer at once; refuse a client that takes this for a controller."""
+        kind = request.values["endpointType"] if request.version else _BROKERS
+        if kind != _BROKERS:
+            is_known = kind == _CONTROLLERS
+            raise Refusal(
+                ErrorCode.MISMATCHED_ENDPOINT_TYPE
+                if is_known
+                else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+                "this is a broker: clients need its address as their bootstrap server",
+            )
         host, port = request.peer.advertised
         answer = {
             "clusterId": self._node.cluster_id,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.broker.client_request import OnThread, Refusal, refused
 from tidelog.env.event_loop import in_thread
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from tidelog.broker.node import Node
     from tidelog.datadir.log_dir_description import LogDirDescription
     from tidelog.manager.log_manager import LogManager
+
+
+_ELECTIONS: Final = frozenset({0, 1})
+"""Of the preferred replica, and of any. Source: Kafka ElectionType."""
 
 
 class PlacementAdmin:
@@ -65,6 +69,9 @@ class PlacementAdmin:
 
     def elect(self, request: Request) -> Answer:
         """ElectLeaders: every partition has its leader."""
+        kind = request.values["electionType"]
+        if kind not in _ELECTIONS:
+            raise Refusal(ErrorCode.INVALID_REQUEST, f"{kind} is not a kind of election")
         known = self._manager.topics()
         asked = request.values["topicPartitions"]
         if asked is None:
