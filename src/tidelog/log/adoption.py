@@ -61,8 +61,7 @@ def adopt_locked(state: LogState, path: str, pieces: Iterable[tuple[Buffer, Batc
     before = state.epochs.entries
     try:
         _roll(state, first_offset)
-        for entry in found.epochs:
-            state.epochs.assign(entry.epoch, entry.start_offset)
+        state.epochs.assign_all(found.epochs)
         context.fs.rename(path, state.local.segments.active.path)
     except OSError:
         state.epochs.restore(before)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_left, bisect_right
-from itertools import pairwise
 from operator import attrgetter
 from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -18,7 +17,7 @@ from tidelog.log.directory_guard import PASSING
 from tidelog.records.batch import INT32_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from random import Random
 
     from tidelog.env.files import FileSystem
@@ -84,15 +83,21 @@ def _can_follow(old: EpochEntry, new: EpochEntry) -> bool:
     return old.epoch < new.epoch and old.start_offset < new.start_offset
 
 
-def _with(entries: tuple[EpochEntry, ...], epoch: int, start_offset: int) -> tuple[EpochEntry, ...]:
-    """Return ``entries`` with a new one at their end, the same tuple if it changes nothing."""
-    if epoch < 0 or start_offset < 0:
-        raise InvalidArgument(f"epoch {epoch} cannot begin at offset {start_offset}")
-    if entries and epoch == entries[-1].epoch and start_offset >= entries[-1].start_offset:
-        return entries
-    new = EpochEntry(epoch, start_offset)
-    kept = tuple(old for old in entries if _can_follow(old, new))
-    return (*kept, new)
+def _is_new(entries: Sequence[EpochEntry], begun: EpochEntry) -> bool:
+    if min(begun) < 0:
+        raise InvalidArgument(f"epoch {begun.epoch} cannot begin at offset {begun.start_offset}")
+    latest = entries[-1] if entries else None
+    is_latest = latest is not None and latest.epoch == begun.epoch
+    return latest is None or not is_latest or begun.start_offset < latest.start_offset
+
+
+def _add(entries: list[EpochEntry], begun: EpochEntry) -> list[EpochEntry]:
+    """Put a new epoch after ``entries``; return those that contradict it, which are taken out."""
+    at = len(entries)
+    while at and not _can_follow(entries[at - 1], begun):
+        at -= 1
+    removed, entries[at:] = entries[at:], [begun]
+    return removed
 
 
 class LeaderEpochCache:
@@ -133,12 +138,10 @@ class LeaderEpochCache:
         Where entries do not rise, the later line counts. InvalidArgument for a negative number.
         """
         path = f"{directory}/{LEADER_EPOCH_FILE}"
-        found = [EpochEntry(*entry) for entry in read_leader_epochs(fs, path)]
-        entries = tuple(found)
-        if not all(_can_follow(*pair) for pair in pairwise((EpochEntry(-1, -1), *found))):
-            entries = ()
-            for entry in found:
-                entries = _with(entries, *entry)
+        entries: list[EpochEntry] = []
+        for found in read_leader_epochs(fs, path):
+            if _is_new(entries, entry := EpochEntry(*found)):
+                _add(entries, entry)
         return cls(directory, fs=fs, scheduler=scheduler, guard=guard, entries=entries)
 
     @property
@@ -173,17 +176,25 @@ class LeaderEpochCache:
         The latest epoch again, at a higher offset, changes nothing. Entries that contradict the
         new one (same or higher epoch, same or higher offset) are removed.
         """
-        entries = _with(self._entries, epoch, start_offset)
-        if entries is self._entries:
-            return False
-        removed = self._entries[len(entries) - 1 :]
-        if len(removed) > 1 or (removed and removed[0].start_offset != start_offset):
-            _log.warning(
-                "leader-epochs-replaced directory=%s epoch=%d start_offset=%d removed=%s",
-                *(self.directory, epoch, start_offset, removed),
-            )
-        self._replace(entries)
-        return True
+        begun = EpochEntry(epoch, start_offset)
+        return _is_new(self._entries, begun) and self.assign_all([begun])
+
+    def assign_all(self, begun: Iterable[EpochEntry]) -> bool:
+        """Do as ``assign`` for each in turn, with one write of the file."""
+        entries, count = list(self._entries), 0
+        for new in begun:
+            if not _is_new(entries, new):
+                continue
+            removed = _add(entries, new)
+            count += 1
+            if len(removed) > 1 or (removed and removed[0].start_offset != new.start_offset):
+                _log.warning(
+                    "leader-epochs-replaced directory=%s epoch=%d start_offset=%d removed=%s",
+                    *(self.directory, *new, tuple(removed)),
+                )
+        if count:
+            self._replace(tuple(entries))
+        return count > 0
 
     def truncate_from_end(self, end_offset: int, *, is_durable: bool = False) -> bool:
         """Drop entries that begin at or above ``end_offset``; return whether there were any.

@@ -155,6 +155,32 @@ def test_in_a_file_whose_entries_do_not_rise_the_later_line_counts(
     assert place.fs.read(f"{DIRECTORY}/leader-epoch-checkpoint") == text
 
 
+def test_a_long_file_with_one_line_out_of_order_is_read_in_linear_time() -> None:
+    """A damaged line does not compare each of a hundred thousand epochs with all before it."""
+    place = Place()
+    lines = "".join(f"{epoch} {2 * epoch}\n" for epoch in range(100_000))
+    text = f"0\n100001\n{lines}90000 180001\n".encode()
+    place.fs.write(f"{DIRECTORY}/leader-epoch-checkpoint", text)
+
+    entries = place.open().entries
+
+    assert len(entries) == 90_001
+    assert entries[-2:] == (EpochEntry(89_999, 179_998), EpochEntry(90_000, 180_001))
+
+
+def test_many_epochs_are_assigned_with_one_write() -> None:
+    """Recovery of a log of many epochs would else write the file once for each."""
+    one, many = Place((1, 0), (5, 10)), Place((1, 0), (5, 10))
+    before = len(one.fs.operations), len(many.fs.operations)
+
+    assert one.cache.assign(6, 12)
+    assert many.cache.assign_all([EpochEntry(6, 12), EpochEntry(6, 13), EpochEntry(7, 20)])
+
+    assert len(many.fs.operations) - before[1] == len(one.fs.operations) - before[0]
+    assert many.open().entries == ((1, 0), (5, 10), (6, 12), (7, 20))
+    assert not many.cache.assign_all([EpochEntry(7, 21)])
+
+
 @pytest.mark.parametrize("line", ["-1 0", "0 -1"])
 def test_a_file_with_a_negative_number_is_refused(line: str) -> None:
     """Kafka does not start on it either."""

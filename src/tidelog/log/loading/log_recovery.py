@@ -71,8 +71,7 @@ class _Observer:
 
     def assign_epochs(self) -> None:
         """Write down the epochs that were seen."""
-        for entry in self._new_epochs:
-            self._epochs.assign(entry.epoch, entry.start_offset)
+        self._epochs.assign_all(self._new_epochs)
 
 
 class SegmentRecovery:
