@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from heapq import merge
 from itertools import count
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from tidelog.errors import InvalidArgument, InvalidProducerEpoch
@@ -19,7 +21,7 @@ from tidelog.log.producers.producer_entry import (
     VerificationStateEntry,
 )
 from tidelog.log.producers.snapshot_files import SnapshotFiles
-from tidelog.log.producers.txn_order import TxnOrder
+from tidelog.log.producers.txn_order import FirstOpen, TxnOrder
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 from tidelog.segment.txn_index import AbortedTxn
 
@@ -38,6 +40,7 @@ GUARD_SENTINEL: Final = 0
 LATE_TRANSACTION_BUFFER_MS: Final = 5 * 60 * 1000
 
 _guards = count(1)
+_by_first_offset = attrgetter("first_offset.offset")
 
 _log = logging.getLogger(__name__)
 
@@ -148,19 +151,18 @@ class ProducerStateManager:
         """
         if not completed or not any(txn.is_aborted for txn in completed):
             return []
-        open_txns = {txn.first_offset.offset: txn.producer_id for txn in self._ongoing}
-        for info in infos:
-            open_txns.update(
-                (txn.first_offset.offset, txn.producer_id) for txn in info.started_txns
-            )
+        started = [txn for info in infos for txn in info.started_txns]
+        started.sort(key=_by_first_offset)
+        begun = merge(self._ongoing, started, key=_by_first_offset)
+        open_txns = FirstOpen((txn.first_offset.offset, txn.producer_id) for txn in begun)
         aborted = []
         for done in completed:
             if done.is_aborted:
-                others = (at for at, owner in open_txns.items() if owner != done.producer_id)
-                stable = min(others, default=done.last_offset + 1)
+                stable = open_txns.other_than(done.producer_id)
+                stable = done.last_offset + 1 if stable is None else stable
                 offsets = done.first_offset, done.last_offset, stable
                 aborted.append(AbortedTxn(0, done.producer_id, *offsets))
-            open_txns.pop(done.first_offset, None)
+            open_txns.end(done.first_offset)
         return aborted
 
     # Appends
@@ -196,23 +198,14 @@ class ProducerStateManager:
     def on_high_watermark_updated(self, high_watermark: int) -> None:
         """Forget completed transactions whose marker lies below ``high_watermark``."""
         if self._unreplicated.offsets:
-            self._drop_replicated(high_watermark)
+            self._unreplicated.remove_ended(high_watermark)
 
     def on_log_start_offset_incremented(self, log_start_offset: int) -> None:
         """Forget completed transactions whose marker lies below the new start; keep producers."""
-        self._drop_replicated(log_start_offset)
+        self._unreplicated.remove_ended(log_start_offset)
         self.map_end_offset = max(self.map_end_offset, log_start_offset)
         latest = self.snapshots.latest
         self.last_snapshot_offset = log_start_offset if latest is None else latest
-
-    def _drop_replicated(self, offset: int) -> None:
-        done: list[TxnMetadata] = [
-            txn
-            for txn in self._unreplicated
-            if txn.last_offset is not None and txn.last_offset < offset
-        ]
-        for txn in done:
-            self._unreplicated.remove(txn.first_offset.offset)
 
     # Snapshots and truncation
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from tests.machinery.counted_lines import Lines
 from tests.machinery.log_home import LogHome
 
 from tidelog.errors import InvalidProducerEpoch
 from tidelog.log.producers.producer_append import ProducerBatch
+from tidelog.log.producers.producer_entry import CompletedTxn
 from tidelog.log.producers.producer_state import (
     GUARD_SENTINEL,
     ProducerStateConfig,
@@ -14,6 +16,7 @@ from tidelog.log.producers.producer_state import (
 )
 from tidelog.records.control import EndTxnMarker
 from tidelog.records.validation.append_origin import AppendOrigin
+from tidelog.segment.offset_metadata import LogOffsetMetadata
 
 NOW_MS = 1_700_000_000_000
 CONFIG = ProducerStateConfig(producer_id_expiration_ms=1000, transaction_max_timeout_ms=500)
@@ -344,3 +347,32 @@ def test_producers_in_a_transaction_do_not_expire() -> None:
     place.producers.remove_expired(NOW_MS + 1000)
 
     assert list(place.producers.producers) == [2]
+
+
+def test_an_abort_among_many_open_transactions_looks_at_few() -> None:
+    """Its last stable offset is that of the first other one, which the order of offsets gives."""
+    place, lines = Place(), Lines()
+    for producer_id in range(10_000):
+        place.data(producer_id, producer_id, transactional=True)
+    ended = [CompletedTxn(at, at, 20_000 + at, is_aborted=True) for at in (*range(100), 9_999)]
+
+    with lines.counted():
+        aborted = place.producers.aborted_by([], ended)
+
+    assert [txn.last_stable_offset for txn in aborted] == [*range(1, 101), 100]
+    assert lines.count < 5_000
+
+
+def test_transactions_are_forgotten_together() -> None:
+    """Those whose markers the high watermark has passed; the ones after them stay."""
+    place = Place()
+    for producer_id in range(50):
+        place.data(producer_id, producer_id, transactional=True)
+    for producer_id in range(50):
+        place.marker(producer_id, 50 + producer_id)
+
+    place.producers.on_high_watermark_updated(99)
+
+    assert place.producers.first_unstable_offset == LogOffsetMetadata(49)
+    place.producers.on_high_watermark_updated(100)
+    assert place.producers.first_unstable_offset is None
