@@ -29,6 +29,7 @@ from tidelog.log.loading.loader import LogCheckpoints, LogLoader
 from tidelog.log.local_log import LocalLog
 from tidelog.log.producers.producer_append import UNKNOWN_TRANSACTION_VERSION
 from tidelog.log.producers.producer_state import ProducerStateConfig, ProducerStateManager
+from tidelog.log.producers.snapshot_files import SnapshotFiles
 from tidelog.log.reading.readable import ReadableLog
 from tidelog.log.retention import retention_pass
 from tidelog.log.retention.retention_rules import deletion_target
@@ -142,8 +143,9 @@ class Log(ReadableLog):
         with guard.watch("loading the log"):
             names = _names_in(fs, directory)
             epochs = LeaderEpochCache.open(directory, fs=fs, scheduler=scheduler, guard=guard)
+            snapshots = SnapshotFiles(directory, fs, names)
             producers = ProducerStateManager(
-                directory, fs=fs, clock=clock, config=producer_config, names=names
+                directory, fs=fs, clock=clock, config=producer_config, snapshots=snapshots
             )
             checkpoints = LogCheckpoints(log_start_offset, recovery_point, clean_shutdown)
             loader = LogLoader(

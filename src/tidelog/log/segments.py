@@ -97,8 +97,9 @@ class LogSegments:
 
     def add(self, segment: LogSegment) -> None:
         """Add a segment, or replace the one with its base offset."""
-        others = (kept for kept in self.all if kept.base_offset != segment.base_offset)
-        self.all = tuple(sorted((*others, segment), key=_base))
+        below = self.all[: bisect_left(self.all, segment.base_offset, key=_base)]
+        above = self.all[bisect_right(self.all, segment.base_offset, key=_base) :]
+        self.all = (*below, segment, *above)
 
     def remove(self, base_offset: int) -> None:
         """Take a segment out; nothing if it is not there."""

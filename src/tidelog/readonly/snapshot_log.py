@@ -15,6 +15,7 @@ from tidelog.datadir.metadata_files import CLEAN_SHUTDOWN_FILE
 from tidelog.errors import CorruptIndex, KafkaStorageError
 from tidelog.log.producers.producer_state import ProducerStateConfig, ProducerStateManager
 from tidelog.log.producers.replay import replay_producers
+from tidelog.log.producers.snapshot_files import SnapshotFiles
 from tidelog.readonly.held_files import HeldFiles, SnapshotOutdated, outdated_if_gone
 from tidelog.readonly.log_snapshot import answer
 from tidelog.readonly.partition_files import overlapping
@@ -203,7 +204,7 @@ class SnapshotLog:
             fs=self.snapshot.fs,
             clock=self._clock,
             config=ProducerStateConfig(),
-            names=(),
+            snapshots=SnapshotFiles(self.directory, self.snapshot.fs, ()),
         )
         known = self._known
         if known is None and self._was_shut_down_cleanly():

@@ -16,6 +16,7 @@ from tidelog.log.loading.load_watch import Loss, ProgressMeter
 from tidelog.log.producers.producer_state import ProducerStateManager
 from tidelog.log.producers.rebuild import rebuild_producer_state
 from tidelog.log.producers.replay import epoch_changes, replay_producers
+from tidelog.log.producers.snapshot_files import SnapshotFiles
 from tidelog.records.batch import INT64_MAX
 from tidelog.segment.checked_batches import Helpers
 from tidelog.segment.filenames import producer_snapshot_file
@@ -101,6 +102,7 @@ class SegmentRecovery:
         self._meter = ProgressMeter(context.directory, watcher, context.clock)
         self._keeper = CutKeeper(context, keep_cuts)
         self._cuts_contradictions = cuts_contradictions
+        self._snapshots: SnapshotFiles | None = None
         self._set_aside: set[int] = set()
         self._helpers = Helpers(context.scheduler, threads)
 
@@ -141,9 +143,12 @@ class SegmentRecovery:
     def _recover_once(self, segment: LogSegment, on_cut: Callable[[Cut], None], how: Check) -> int:
         context = self._context
         producers = ProducerStateManager(
-            context.directory, fs=context.fs, clock=context.clock, config=self._config
+            context.directory,
+            fs=context.fs,
+            clock=context.clock,
+            config=self._config,
+            snapshots=self._known_snapshots(),
         )
-        producers.snapshots.set_aside(self._set_aside)
         rebuild_producer_state(
             self._segments,
             producers,
@@ -167,6 +172,13 @@ class SegmentRecovery:
             producers.map_end_offset = max(producers.map_end_offset, end_of(segment, how.treatment))
         producers.take_snapshot(sync=False)
         return cut_bytes
+
+    def _known_snapshots(self) -> SnapshotFiles:
+        """Return the snapshots in the directory, which is listed for the first segment only."""
+        if self._snapshots is None:
+            self._snapshots = SnapshotFiles(self._context.directory, self._context.fs)
+            self._snapshots.set_aside(self._set_aside)
+        return self._snapshots
 
     def keep_removed(self, segment: LogSegment, reason: str) -> bool:
         """Keep a segment that is about to be deleted, and report it to the watcher.

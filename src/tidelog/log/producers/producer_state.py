@@ -26,7 +26,7 @@ from tidelog.segment.offset_metadata import LogOffsetMetadata
 from tidelog.segment.txn_index import AbortedTxn
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
@@ -58,7 +58,7 @@ class ProducerStateConfig:
 class ProducerStateManager:
     """Producers by id, and transactions by first offset, as of ``map_end_offset`` (exclusive).
 
-    Changed under the log's lock. ``names``: what the directory holds, if that is known.
+    Changed under the log's lock. ``snapshots``: the files of the directory, if they are known.
     Source: Kafka ProducerStateManager.
     """
 
@@ -69,10 +69,10 @@ class ProducerStateManager:
         fs: FileSystem,
         clock: Clock,
         config: ProducerStateConfig,
-        names: Collection[str] | None = None,
+        snapshots: SnapshotFiles | None = None,
     ) -> None:
         self.config = config
-        self.snapshots = SnapshotFiles(directory, fs, names)
+        self.snapshots = SnapshotFiles(directory, fs) if snapshots is None else snapshots
         self.map_end_offset = 0
         self.last_snapshot_offset = 0
         self._clock = clock

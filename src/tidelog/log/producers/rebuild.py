@@ -43,7 +43,7 @@ def rebuild_producer_state(
 
     CorruptMessage if a batch after the snapshot is invalid: what producers it had is unknown.
     """
-    wanted = sorted({*segments.base_offsets[-2:], last_offset})
+    wanted = sorted({*(segment.base_offset for segment in segments.all[-2:]), last_offset})
     if after_clean_shutdown and producers.snapshots.latest is None:
         for offset in wanted:
             producers.map_end_offset = offset

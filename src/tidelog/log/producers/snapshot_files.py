@@ -6,6 +6,7 @@ Kafka: the ``snapshots`` map and ``SnapshotFile`` of ``ProducerStateManager``.
 from __future__ import annotations
 
 import logging
+from bisect import bisect_left, bisect_right, insort
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
@@ -40,7 +41,7 @@ class SnapshotFiles:
     ) -> None:
         self.directory = directory
         self._fs = fs
-        self._offsets: set[int] = set()
+        self._offsets: list[int] = []
         self.unsynced: set[int] = set()
         self._set_aside: set[int] | None = None
         self.undeleted: set[int] = set()
@@ -50,12 +51,12 @@ class SnapshotFiles:
     @property
     def offsets(self) -> list[int]:
         """Offsets of all known snapshots, ascending."""
-        return sorted(self._offsets)
+        return self._offsets.copy()
 
     @property
     def latest(self) -> int | None:
         """Greatest offset of a known snapshot."""
-        return max(self._offsets, default=None)
+        return self._offsets[-1] if self._offsets else None
 
     def path(self, offset: int) -> str:
         """Return the path of the snapshot at ``offset``."""
@@ -64,7 +65,7 @@ class SnapshotFiles:
     def scan(self, names: Collection[str] | None = None) -> None:
         """List the directory, unless ``names`` is what it holds."""
         found = self._fs.list(self.directory) if names is None else names
-        self._offsets = set(snapshot_offsets(found))
+        self._offsets = sorted(snapshot_offsets(found))
 
     def write(self, offset: int, entries: Iterable[ProducerSnapshotEntry], *, sync: bool) -> None:
         """Write a snapshot at ``offset``; durable on return only with ``sync``.
@@ -83,7 +84,8 @@ class SnapshotFiles:
                     raise
                 self._fs.write(self.path(offset), data)  # in place of a link, which is gone now
         aside.discard(offset)
-        self._offsets.add(offset)
+        if not self._knows(offset):
+            insort(self._offsets, offset)
         self.unsynced.add(offset)
         if sync:
             self.sync(offset)
@@ -94,7 +96,15 @@ class SnapshotFiles:
         One that is written again leaves the set; its file is not touched if it is the same.
         """
         self._set_aside = offsets
-        self._offsets -= offsets
+        self._offsets = [offset for offset in self._offsets if offset not in offsets]
+
+    def _knows(self, offset: int) -> bool:
+        at = bisect_left(self._offsets, offset)
+        return at < len(self._offsets) and self._offsets[at] == offset
+
+    def _forget(self, offset: int) -> None:
+        if self._knows(offset):
+            del self._offsets[bisect_left(self._offsets, offset)]
 
     def _holds(self, offset: int, data: bytes) -> bool:
         path = self.path(offset)
@@ -116,7 +126,7 @@ class SnapshotFiles:
 
     def sync_all(self) -> None:
         """Make every snapshot durable."""
-        for offset in sorted(self.unsynced & self._offsets):
+        for offset in sorted(self.unsynced.intersection(self._offsets)):
             self.sync(offset)
 
     def read_latest(self) -> tuple[int, list[ProducerSnapshotEntry]] | None:
@@ -128,17 +138,17 @@ class SnapshotFiles:
                 _log.warning("snapshot-dropped path=%s reason=%s", self.path(offset), error)
                 self.delete(offset)
             except FileNotFoundError:
-                self._offsets.discard(offset)
+                self._forget(offset)
             except OSError as error:
                 if error.errno not in WRONG_KIND:
                     raise
                 _log.warning("foreign-file-ignored path=%s", self.path(offset))
-                self._offsets.discard(offset)
+                self._forget(offset)
         return None
 
     def delete(self, offset: int) -> None:
         """Delete the snapshot at ``offset`` now, if it exists."""
-        self._offsets.discard(offset)
+        self._forget(offset)
         with suppress(FileNotFoundError, IsADirectoryError):
             self._fs.delete(self.path(offset))
 
@@ -147,13 +157,12 @@ class SnapshotFiles:
 
         They are only forgotten if some are set aside.
         """
-        for offset in self.offsets:
-            if start_offset < offset <= end_offset:
-                continue
+        first, end = (bisect_right(self._offsets, at) for at in (start_offset, end_offset))
+        for offset in (*self._offsets[:first], *self._offsets[max(first, end) :]):
             if self._set_aside is None:
                 self.delete(offset)
             else:
-                self._offsets.discard(offset)
+                self._forget(offset)
                 self._set_aside.add(offset)
 
     def delete_all(self) -> None:
@@ -166,11 +175,11 @@ class SnapshotFiles:
 
         On an OSError it is still known.
         """
-        if offset not in self._offsets:
+        if not self._knows(offset):
             return None
         renamed = self.path(offset) + DELETED_SUFFIX
         is_there = rename_if_there(self._fs, self.path(offset), renamed)
-        self._offsets.discard(offset)
+        self._forget(offset)
         return renamed if is_there else None
 
     def delete_strays(
@@ -183,7 +192,7 @@ class SnapshotFiles:
         Source: Kafka ProducerStateManager.removeStraySnapshots.
         """
         self.scan(names)
-        strays = sorted(self._offsets.difference(segment_bases))
+        strays = sorted(set(self._offsets).difference(segment_bases))
         if strays and strays[-1] >= max(segment_bases, default=0):
             strays.pop()
         for offset in strays:

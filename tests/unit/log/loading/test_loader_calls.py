@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tests.machinery.counted_lines import Lines
 from tests.machinery.log_home import LogHome, all_values
 
 from tidelog.log.loading.load_watch import LoadWatcher
@@ -21,11 +22,11 @@ def batch(value: bytes) -> bytes:
     return build_batch([(NOW_MS, b"key", value, ())])
 
 
-def home_of(*, close: bool = True) -> LogHome:
+def home_of(values: list[bytes] = VALUES, *, close: bool = True) -> LogHome:
     """Leave a log of one-record batches behind, two in each segment: bases 0, 2 and 4."""
     home = LogHome(internal_segment_bytes=2 * len(batch(b"0")), index_interval_bytes=0)
     log = home.open()
-    for value in VALUES:
+    for value in values:
         log.append_as_leader(batch(value))
     if close:
         log.close()
@@ -70,6 +71,18 @@ def test_a_log_that_lost_nothing_is_not_synced() -> None:
     home.open(clean=False, recovery_point=4)
 
     assert [name for name in changes(home)[before:] if name.startswith("sync")] == []
+
+
+def test_a_recovery_costs_in_proportion_to_the_segments() -> None:
+    """None of them is recovered with a look at all others, or at all files in the directory."""
+
+    def cost(segments: int) -> int:
+        home, lines = home_of([b"0"] * 2 * segments, close=False), Lines()
+        with lines.counted():
+            assert len(home.open(clean=False).segments) == segments
+        return lines.count
+
+    assert cost(200) - cost(100) < 1.1 * (cost(100) - cost(1))
 
 
 def test_a_snapshot_of_a_recovery_is_durable_once_the_log_is_closed() -> None:
