@@ -77,19 +77,31 @@ def group_by_size(sizes: Iterable[SegmentSize], limits: GroupLimits) -> list[lis
     to that must fit 32 bits. Source: Kafka Cleaner.groupSegmentsBySize.
     """
     groups: list[list[SegmentSize]] = []
+    whole: SegmentSize | None = None
     for size in sizes:
-        if groups and _fits(groups[-1], size, limits):
+        joined = size if whole is None else _joined(whole, size)
+        if groups and _fits(joined, limits, is_last_empty=size.size_bytes == 0):
             groups[-1].append(size)
+            whole = joined
         else:
             groups.append([size])
+            whole = size
     return groups
 
 
-def _fits(group: list[SegmentSize], size: SegmentSize, limits: GroupLimits) -> bool:
-    joined = [*group, size]
+def _joined(first: SegmentSize, second: SegmentSize) -> SegmentSize:
+    return second._replace(
+        base_offset=first.base_offset,
+        size_bytes=first.size_bytes + second.size_bytes,
+        offset_index_bytes=first.offset_index_bytes + second.offset_index_bytes,
+        time_index_bytes=first.time_index_bytes + second.time_index_bytes,
+    )
+
+
+def _fits(joined: SegmentSize, limits: GroupLimits, *, is_last_empty: bool) -> bool:
     return (
-        sum(segment.size_bytes for segment in joined) <= limits.segment_bytes
-        and sum(segment.offset_index_bytes for segment in joined) <= limits.index_bytes
-        and sum(segment.time_index_bytes for segment in joined) <= limits.index_bytes
-        and (size.size_bytes == 0 or size.last_offset - group[0].base_offset <= INT32_MAX)
+        joined.size_bytes <= limits.segment_bytes
+        and joined.offset_index_bytes <= limits.index_bytes
+        and joined.time_index_bytes <= limits.index_bytes
+        and (is_last_empty or joined.last_offset - joined.base_offset <= INT32_MAX)
     )

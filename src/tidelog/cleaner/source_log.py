@@ -6,17 +6,20 @@ same code plans a cleaning beside a writer. Kafka plans no cleaning.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
-from tidelog.segment.txn_index import HasAborted
+from tidelog.records.damage.sound_offsets import GREATEST_OFFSET
+from tidelog.segment.txn_index import HasAborted, collect_aborted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tidelog.config.log_config import LogConfig
     from tidelog.log.producers.producer_entry import ProducerStateEntry
     from tidelog.records.damage.sound_offsets import OffsetBounds
     from tidelog.records.file_records import FileRecords
+    from tidelog.segment.txn_index import AbortedTxn
 
 
 class SourceSegment(HasAborted, Protocol):
@@ -55,6 +58,28 @@ class SourceSegment(HasAborted, Protocol):
 
     def read_next_offset(self) -> int:
         """Return the offset after its last batch."""
+
+
+class AbortedSearch:
+    """Finds aborted transactions for one segment after the other, in order.
+
+    Segments that have none are passed over once, and not again for each segment before them.
+    """
+
+    def __init__(self, segments: Iterable[SourceSegment]) -> None:
+        """``segments``: those to ask about, and all after them."""
+        self._left = deque(each for each in segments if _may_have_aborted(each))
+
+    def between(self, base_offset: int, end_offset: int) -> list[AbortedTxn]:
+        """Return those with offsets of the segment [base, end)."""
+        while self._left and self._left[0].base_offset < base_offset:
+            self._left.popleft()
+        return collect_aborted(self._left, base_offset, end_offset)
+
+
+def _may_have_aborted(segment: SourceSegment) -> bool:
+    found = segment.collect_aborted(0, GREATEST_OFFSET)
+    return found.is_complete or len(found.aborted) > 0
 
 
 class SourceSegments(Protocol):

@@ -50,6 +50,9 @@ class TxnIndexSearchResult(NamedTuple):
     is_complete: bool
 
 
+_NONE_FOUND: Final = TxnIndexSearchResult((), is_complete=False)
+
+
 class HasAborted(Protocol):
     """A segment, or its index, as far as aborted transactions are looked for in it."""
 
@@ -142,6 +145,8 @@ class TransactionIndex(IndexFile):
         entry shows that no transaction was open below the bound.
         """
         entries = self._load().filled
+        if not len(entries):
+            return _NONE_FOUND
         decided = np.flatnonzero(entries["last_stable_offset"] >= upper_bound_offset)
         if len(decided):
             entries = entries[: int(decided[0]) + 1]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.machinery.cleaning import DAY_MS, CleanerHome, batch_headers, kept, last_values
+from tests.machinery.counted_lines import Lines
 from tests.machinery.log_home import all_records
 from tests.machinery.old_batches import build_old
 
@@ -54,6 +55,22 @@ def test_the_active_segment_stays_as_it_is() -> None:
         home.clean(log)
 
         assert kept(log) == [(0, "a", "1"), (1, "b", "1"), (2, "a", "2"), (3, "a", "3")]
+
+
+def test_a_cleaning_costs_in_proportion_to_the_segments() -> None:
+    """None of them is copied with a look at all after it, or grouped with a look at its group."""
+
+    def cost(segments: int) -> int:
+        home, lines = CleanerHome(), Lines()
+        with home.open() as log:
+            for number in range(segments):
+                home.append(log, (number % 4, "value"))
+                log.roll()
+            with lines.counted():
+                home.clean(log)
+        return lines.count
+
+    assert cost(120) - cost(60) < 1.25 * (cost(60) - cost(1))
 
 
 def test_records_without_a_key_go_and_are_counted() -> None:

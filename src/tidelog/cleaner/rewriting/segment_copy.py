@@ -11,9 +11,9 @@ from tidelog.cleaner.rewriting.batch_retention import BatchRetentionRules, LastB
 from tidelog.cleaner.rewriting.cleaned_transactions import CleanedTransactions
 from tidelog.cleaner.rewriting.header_summary import HeaderSummary
 from tidelog.cleaner.rewriting.record_filter import RecordFilter
+from tidelog.cleaner.source_log import AbortedSearch
 from tidelog.errors import CorruptMessage, InvalidRecord
 from tidelog.records.damage.sound_offsets import OffsetBounds
-from tidelog.segment.txn_index import collect_aborted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -125,12 +125,10 @@ class SegmentCopier:
             self._round.end_offset,
             self._round.now_ms,
         )
-        for number, segment in enumerate(group):
-            after = (*group[number + 1 :], *following)
-            end = after[0].base_offset if after else segment.read_next_offset()
-            self._transactions.add_aborted(
-                collect_aborted((segment, *after), segment.base_offset, end)
-            )
+        aborted = AbortedSearch((*group, *following))
+        for segment, after in zip(group, (*group[1:], *following[:1], None), strict=False):
+            end = segment.read_next_offset() if after is None else after.base_offset
+            self._transactions.add_aborted(aborted.between(segment.base_offset, end))
             is_checked = segment.base_offset >= self._round.start_offset
             is_checked &= end <= self._round.offset_map.latest_offset + 1
             bounds = OffsetBounds(segment.base_offset, end)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from tidelog.cleaner.cleaner import CleaningResult, groups_of, is_worth_kernels
@@ -17,14 +16,13 @@ from tidelog.cleaner.rewriting.batch_retention import LastOfProducer
 from tidelog.cleaner.rewriting.cleaned_transactions import CleanedTransactions
 from tidelog.cleaner.rewriting.delete_horizon import legacy_horizon_of
 from tidelog.cleaner.rewriting.swap import split_overflowed, swap_in
+from tidelog.cleaner.source_log import AbortedSearch
 from tidelog.cleaner.spread.entries import KeyCollision
 from tidelog.cleaner.spread.plan import FileGroup, SourceFile, SpreadPlan
 from tidelog.cleaner.spread.stages import replay
 from tidelog.cleaner.stats import CleanerStats
 from tidelog.errors import CleaningAborted, SegmentOffsetOverflow
-from tidelog.records.damage.sound_offsets import GREATEST_OFFSET
 from tidelog.segment.filenames import DELETED_SUFFIX
-from tidelog.segment.txn_index import collect_aborted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -268,19 +266,13 @@ def _states_before(plan: SpreadPlan, found: Sequence[FileEvents]) -> list[Cleane
 
 
 def _source_files(log: SourceLog, segments: Sequence[SourceSegment]) -> list[SourceFile]:
-    """Return the segments as workers are given them.
-
-    Only segments with aborted transactions are searched for those that end after a segment.
-    """
+    """Return the segments as workers are given them."""
     everything = list(log.segments)
-    searched = [each for each in everything if each.collect_aborted(0, GREATEST_OFFSET).aborted]
-    found, first = [], 0
+    search, found = AbortedSearch(everything), []
     for number, segment in enumerate(segments):
         start, is_last = segment.base_offset, number + 1 == len(everything)
         end = segment.read_next_offset() if is_last else everything[number + 1].base_offset
-        while first < len(searched) and searched[first].base_offset < start:
-            first += 1
-        aborted = tuple(collect_aborted(islice(searched, first, None), start, end))
+        aborted = tuple(search.between(start, end))
         found.append(
             SourceFile(segment.path, start, end, segment.size_bytes, segment.modified_ms, aborted)
         )
