@@ -115,10 +115,7 @@ def run(args: Namespace) -> int:
     if not SYSTEM_FILES.exists(args.directory):
         raise UnknownTopicOrPartition(f"no data directory {args.directory}; {_hint(args)}")
     args.file = None if args.file == "-" else args.file
-    opened: AbstractContextManager[IO[bytes]] = (
-        nullcontext(sys.stdin.buffer) if args.file is None else open(args.file, "rb")  # noqa: PTH123, SIM115 - the user's own file, closed by the next line
-    )
-    with opened as lines, _Outcome(args) as outcome:
+    with _input(args.file) as lines, _Outcome(args) as outcome:
         try:
             overrides = dict(args.options)
             logs = open_briefly(args.directory, overrides=overrides, watcher=ShownWork())
@@ -131,6 +128,17 @@ def run(args: Namespace) -> int:
             writer = logs.writer(args.topic, codec=Codec.named(args.compression))
             _checkpoint_new_partitions(logs, args)
             return _append_all(logs, writer, writer.flush, lines, outcome)
+
+
+def _input(file: str | None) -> AbstractContextManager[IO[bytes]]:
+    """Open the input; None: standard input, which stays open."""
+    if file is None:
+        return nullcontext(sys.stdin.buffer)
+    try:
+        return open(file, "rb")  # noqa: PTH123 - the user's own file, closed by the caller
+    except FileNotFoundError as error:
+        reason = f"{file}: {error.strerror}; without FILE, records are read from standard input"
+        raise InvalidArgument(reason) from None
 
 
 def _append_all(

@@ -337,6 +337,8 @@ def test_an_input_that_is_not_there_is_wrong_usage(topic: Cli, tmp_path: Path) -
 
         assert outcome[:2] == (2, "")
         assert str(path) in outcome.err
+    hint = "hello: No such file or directory; without FILE, records are read from standard input"
+    assert hint in topic.on("append", "t", "hello").err
 
 
 def test_what_is_appended_is_durable_and_clean(topic: Cli) -> None:
