@@ -42,7 +42,7 @@ from tidelog.records.memory import walk
 from tidelog.segment.filenames import TopicPartition
 from tidelog.staging.bundle import BundleWriter
 from tidelog.staging.commit import Transaction
-from tidelog.staging.finished import read_finished
+from tidelog.staging.finished import mirror_txn, read_finished
 from tidelog.staging.journal import NewTopic, has_journal
 from tidelog.staging.staged_file import MAX_TXN_BYTES, list_staged, transaction_hash
 from tidelog.staging.staged_folder import LocalFolder
@@ -254,7 +254,7 @@ class Mirror:
         source = self._source.name
         if len(source.encode()) > MAX_TXN_BYTES // 2:
             source = transaction_hash(source)
-        names = [f"mirror {number} of {source}" for number in range(len(known) + 3)]
+        names = [mirror_txn(number, source) for number in range(len(known) + 3)]
         pending = {txn for _, txn in self._manager.staged_commits.pending}
         committed = next((txn for txn in names if txn in pending), None)
         if committed is not None:

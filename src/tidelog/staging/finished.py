@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -45,6 +46,12 @@ _MOST_KEPT_BYTES: Final = 8 << 20
 _MOST_KEPT_TABLES: Final = 16
 MAX_STREAMS: Final = 10_000
 """Streams that are known; of more, those that committed last."""
+_MIRROR: Final = re.compile(r"mirror [0-9]+ of (.+)", re.DOTALL)
+
+
+def mirror_txn(number: int, source: str) -> str:
+    """Return an id for a run of a mirror of ``source``, which no user has named."""
+    return f"mirror {number} of {source}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +81,12 @@ class CommittedTransaction:
     def total(self) -> int:
         """Number of records."""
         return sum(self.records.values())
+
+    @property
+    def mirrored(self) -> str | None:
+        """What a run of a mirror has copied from, as ``mirror_txn`` was given it; None: no copy."""
+        found = None if self.is_named else _MIRROR.fullmatch(self.txn)
+        return None if found is None else found[1]
 
     def check_topics(self, topics: Collection[str], now: Mapping[str, UUID | None]) -> None:
         """Raise TransactionMismatch if a repeat writes to a topic that the transaction did not.

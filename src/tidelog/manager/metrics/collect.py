@@ -97,7 +97,7 @@ def _directory_metrics(shared: Shared, progress: LoadProgress | None) -> Iterato
             yield Metric(group, "LogManager", name, (("logDirectory", path),), value)
         if not is_offline:
             yield from _disk_metrics(fs, path)
-            yield from stream_metrics(fs, path)
+            yield from commit_metrics(fs, path)
         if progress is not None:
             dir_tags = (("dir", path),)
             left = progress.remaining_logs(path)
@@ -125,13 +125,17 @@ def _offline_since(path: str, failure: OfflineReason | None) -> Metric:
     return Metric("tidelog", "LogManager", "LogDirectoryOfflineSinceMs", tags, since_ms)
 
 
-def stream_metrics(fs: FileSystem, path: str) -> Iterator[Metric]:
-    """Yield gauges of the last batch that each stream has committed to a data directory.
+def commit_metrics(fs: FileSystem, path: str) -> Iterator[Metric]:
+    """Yield gauges of the last batch of each stream, and the last copy of a mirror, in a directory.
 
     There are none if the table of finished transactions cannot be read.
     """
     with suppress(OSError, TidelogError):
         for one in read_finished(fs, path).values():
+            if one.mirrored is not None:
+                tags = (("logDirectory", path), ("source", one.mirrored))
+                yield Metric("tidelog", "Mirror", "LastCopyRecords", tags, one.total)
+                yield Metric("tidelog", "Mirror", "LastCopyTimeMs", tags, one.time_ms)
             if one.stream is None:
                 continue
             tags = (("logDirectory", path), ("queryId", one.stream.query_id))

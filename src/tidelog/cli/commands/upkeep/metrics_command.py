@@ -78,14 +78,14 @@ def _metrics_of_files(args: Namespace) -> tuple[list[Metric], bool]:
     from tidelog.cli.partition_choice import choose_partitions
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.listed_partition import list_partition
-    from tidelog.manager.metrics.collect import bounds_metrics, stream_metrics
+    from tidelog.manager.metrics.collect import bounds_metrics, commit_metrics
     from tidelog.manager.metrics.metric import tags_of
 
     chosen = choose_partitions(
         *(SYSTEM_FILES, args.directories), may_be_empty=True, allow_partial=args.allow_partial
     )
     fs, paths = chosen.directory.fs, chosen.directory.paths
-    metrics = [metric for path in paths for metric in stream_metrics(fs, path)]
+    metrics = [metric for path in paths for metric in commit_metrics(fs, path)]
     has_loss = chosen.report_missing("metrics")
 
     def listed(place: Place) -> ListedPartition:

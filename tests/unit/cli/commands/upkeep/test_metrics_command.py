@@ -15,6 +15,8 @@ from tidelog.staging.finished import CommittedTransaction, write_finished
 from tidelog.staging.stream_batch import StreamBatch
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.conftest import Validated
     from tests.unit.cli.conftest import Cli
 
@@ -41,6 +43,21 @@ def test_the_last_batch_of_each_stream_is_read_from_the_files(cli: Cli) -> None:
     assert f"tidelog_streams_last_batch_id{tags} 12" in lines
     assert f"tidelog_streams_last_batch_records{tags} 50" in lines
     assert f"tidelog_streams_last_commit_time_ms{tags} 1700000000000" in lines
+
+
+def test_the_last_copy_of_a_mirror_is_read_from_its_files(topic: Cli, tmp_path: Path) -> None:
+    """A run that finds nothing new leaves it as it is."""
+    topic.append("a", "b")
+    copy = tmp_path / "copy"
+    for _ in range(2):
+        assert topic.on("mirror", "--to", copy).code == 0
+    lines = topic("metrics", "-d", copy).out.splitlines()
+
+    tags = f'{{log_directory="{copy}",source="{topic.data}"}}'
+    assert f"tidelog_mirror_last_copy_records{tags} 2" in lines
+    (time,) = [line for line in lines if line.startswith(f"tidelog_mirror_last_copy_time_ms{tags}")]
+    assert int(time.split(" ")[1]) > 0
+    assert "tidelog_mirror" not in topic.on("metrics").out
 
 
 def test_json_has_names_tags_and_values(cli: Cli) -> None:
