@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 def data(tmp_path: Path) -> str:
     """Return a directory with the topic t of two partitions, three and two records long.
 
-    Beside it is nothing of other tests: only so many entries are asked for what they are.
+    Beside it is nothing of other tests: of many entries only the first are asked what they are.
     """
     with tidelog.open(tmp_path / "data") as logs:
         logs.create_topic("t", 2, {"retention.ms": "1000000000000", "segment.bytes": "1048576"})
