@@ -216,6 +216,12 @@ def os_error(code: int, path: str) -> OSError:
     return OSError(code, os.strerror(code), path)
 
 
+def link_error(path: str) -> OSError:
+    """Return the error of writing through a symbolic link, which nothing does."""
+    reason = "Nothing is written through a link: put the file itself in its place"
+    return OSError(errno.ELOOP, reason, path)
+
+
 def check_regular(path: str, mode: int) -> None:
     """Raise an OSError of ``WRONG_KIND`` unless ``mode``, as from ``stat``, is a regular file's."""
     if stat.S_ISDIR(mode):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from threading import RLock
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
-from tidelog.env.files import FileStat, WholeFiles, os_error
+from tidelog.env.files import FileStat, WholeFiles, link_error, os_error
 from tidelog.errors import DirectoryLocked
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ class OverlayFiles(WholeFiles):
             if node is not None and node.is_directory:
                 raise os_error(errno.EISDIR, path)
             if mode != "r" and self.is_link(path):  # nothing is written through one
-                raise os_error(errno.ELOOP, path)
+                raise link_error(path)
             if node is None:
                 node = self._make(path, must_exist=mode in {"r", "r+"})
             below = None

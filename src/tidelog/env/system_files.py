@@ -17,7 +17,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from tidelog.env.descriptors import PROCESS_DESCRIPTORS
-from tidelog.env.files import FileStat, NativeReads, WholeFiles, check_regular, os_error
+from tidelog.env.files import FileStat, NativeReads, WholeFiles, check_regular, link_error, os_error
 from tidelog.env.forks import call_after_fork, close_inherited
 from tidelog.env.locks import HAVE_LOCKS, ProcessLock, keep_if_locked
 from tidelog.errors import ForkedProcess, UnsupportedPlatform
@@ -270,8 +270,7 @@ class SystemFiles(WholeFiles):
                 check_regular(path, os.stat(path).st_mode)
             _check_target(path, error)
             if mode != "r" and error.errno == errno.ELOOP and os.path.islink(path):
-                reason = "Nothing is written through a link: put the file itself in its place"
-                raise OSError(errno.ELOOP, reason, path) from error
+                raise link_error(path) from error
             raise
         found = os.fstat(file.fileno())
         if keep_if_locked(file.take, found):
