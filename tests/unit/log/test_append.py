@@ -470,7 +470,7 @@ def test_a_watermark_that_was_behind_a_gap_is_looked_up_again() -> None:
     log.truncate_to(5)
     log.update_high_watermark(3)
     log.roll(100)
-    assert log.fetch_high_watermark().segment_base_offset == 100
+    assert log.offset_snapshot().high_watermark.segment_base_offset == 100
 
     log.append_as_follower(at(5), 2)
 

@@ -52,7 +52,7 @@ ACTS: dict[str, Callable[[Log], object]] = {
 def test_a_lack_of_descriptors_refuses_an_act_and_changes_nothing(name: str, code: int) -> None:
     """The directory stays online, and the same succeeds once there are some."""
     home, log = cramped_log()
-    log.fetch_high_watermark()
+    log.offset_snapshot()
     home.fs.descriptors.evict(100)
     home.fs.fail("open", "", OSError(code, "too many"), 1)
     before = log.log_end_offset

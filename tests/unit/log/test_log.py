@@ -85,7 +85,7 @@ def test_the_same_watermark_on_a_newer_segment_is_news() -> None:
     log.maybe_increment_high_watermark(log.log_end)
     log.roll()
 
-    assert log.fetch_high_watermark() == LogOffsetMetadata(3, 3, 0)
+    assert log.offset_snapshot().high_watermark == LogOffsetMetadata(3, 3, 0)
 
 
 def test_a_follower_learns_whether_the_watermark_changed() -> None:

@@ -124,4 +124,4 @@ def test_the_place_of_a_watermark_that_moved_meanwhile_is_not_kept() -> None:
 
     log._state.resolve_high_watermark(view)
 
-    assert log.fetch_high_watermark() == LogOffsetMetadata(8, 6, 0)
+    assert log.offset_snapshot().high_watermark == LogOffsetMetadata(8, 6, 0)

@@ -363,10 +363,6 @@ class ReadableLog(OfOneProcess, Told):
             "counting records", lambda view: view.count_records(start_offset, end_offset)
         )
 
-    def fetch_high_watermark(self) -> LogOffsetMetadata:
-        """Return the high watermark with its place, which is looked up if need be."""
-        return self._state.look_uncut("looking up a place", self._state.resolve_high_watermark)
-
     # Offsets with their places
 
     def offset_snapshot(self) -> LogOffsetSnapshot:

@@ -145,7 +145,7 @@ def test_a_watermark_between_batches_is_found_after_a_restart() -> None:
     log.update_high_watermark(2)
 
     assert [offset for offset, _ in all_values(log, WATERMARK)] == [0, 1]
-    assert log.fetch_high_watermark() == LogOffsetMetadata(2, 0, 2 * SIZE)
+    assert log.offset_snapshot().high_watermark == LogOffsetMetadata(2, 0, 2 * SIZE)
 
 
 def test_an_open_transaction_holds_back_committed_readers() -> None:
@@ -250,14 +250,14 @@ def test_a_watermark_in_a_gap_holds_after_a_truncation(*, is_looked_up: bool) ->
     log = log_with_a_gap()
     log.update_high_watermark(2)
     if is_looked_up:
-        assert log.fetch_high_watermark() == LogOffsetMetadata(2, 10, 0)
+        assert log.offset_snapshot().high_watermark == LogOffsetMetadata(2, 10, 0)
 
     log.truncate_to(5)
     log.append_as_follower(at(5, b"new"), 0)
 
     assert log.high_watermark == 2
     assert offsets_shown(log, WATERMARK) == offsets_shown(log, COMMITTED) == [0, 1]
-    assert log.fetch_high_watermark() == LogOffsetMetadata(2, 0, 2 * SIZE)
+    assert log.offset_snapshot().high_watermark == LogOffsetMetadata(2, 0, 2 * SIZE)
 
 
 def test_a_place_looked_up_before_a_truncation_is_not_kept(
@@ -277,10 +277,10 @@ def test_a_place_looked_up_before_a_truncation_is_not_kept(
         return found
 
     monkeypatch.setattr(LogSegment, "find", find_and_truncate)
-    log.fetch_high_watermark()
+    log.offset_snapshot()
 
     assert offsets_shown(log, WATERMARK) == [0, 1]
-    assert log.fetch_high_watermark() == LogOffsetMetadata(2, 0, 2 * SIZE)
+    assert log.offset_snapshot().high_watermark == LogOffsetMetadata(2, 0, 2 * SIZE)
 
 
 def test_offsets_that_go_back_end_a_read_with_an_error() -> None:
