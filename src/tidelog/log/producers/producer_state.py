@@ -331,10 +331,6 @@ class ProducerStateManager:
         known = self._verifications.get(producer_id)
         return known is not None and guard != GUARD_SENTINEL and known.guard == guard
 
-    def clear_verification(self, producer_id: int) -> None:
-        """End the verification of a producer: its transactional batch is in."""
-        self._verifications.pop(producer_id, None)
-
     def end_verification(self, producer_id: int, epoch: int, *, is_marker: bool) -> None:
         """Forget a verification after a transactional batch, unless the next transaction has it."""
         known = self._verifications.get(producer_id)
@@ -342,4 +338,4 @@ class ProducerStateManager:
             return
         is_of_next = known.supports_epoch_bump and known.epoch == epoch
         if not (is_marker and is_of_next):
-            self.clear_verification(producer_id)
+            del self._verifications[producer_id]
