@@ -109,6 +109,7 @@ class Log(ReadableLog):
         cuts_contradictions: bool = False,
         recovery_threads: int = 1,
         flush_times: FlushTimes | None = None,
+        keeps_epoch_at_end: bool = False,
     ) -> Self:
         """Open the log in ``directory``, which is created if missing, and recover it if needed.
 
@@ -133,6 +134,8 @@ class Log(ReadableLog):
                 appends.
             recovery_threads: how many of the scheduler's threads check one segment together.
             flush_times: counts each flush of a segment.
+            keeps_epoch_at_end: whether a leader epoch stays that begins at the log end, and has no
+                record yet. Kafka drops it: the controller gives the leader one anyway.
         """
         directory = directory.rstrip("/")
         parent = directory.rpartition("/")[0]
@@ -157,6 +160,7 @@ class Log(ReadableLog):
                 keep_cuts=keep_cuts,
                 cuts_contradictions=cuts_contradictions,
                 recovery_threads=recovery_threads,
+                keeps_epoch_at_end=keeps_epoch_at_end,
                 names=names,
             )
             loaded = loader.load()

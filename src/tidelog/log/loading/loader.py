@@ -107,11 +107,13 @@ class LogLoader:
         keep_cuts: KeepCuts = KeepCuts.IF_SPACE,
         cuts_contradictions: bool = False,
         recovery_threads: int = 1,
+        keeps_epoch_at_end: bool = False,
         names: Sequence[str] | None = None,
     ) -> None:
         self._context = context
         self._fs = context.fs
         self._names = names
+        self._keeps_epoch_at_end = keeps_epoch_at_end
         self._without_index: set[int] = set()
         self._emptied_from: int | None = None
         self._found_names: frozenset[str] = frozenset()
@@ -165,9 +167,8 @@ class LogLoader:
     def _settle(self, next_offset: int, recovery_point: int) -> LogOffsets:
         """Bring epochs and producers in line with what the segments hold."""
         checkpointed_start = self._checkpoints.log_start_offset
-        # One that has no record yet begins at the end itself. Kafka drops it: the controller gives
-        # the leader one anyway.
-        self._epochs.truncate_from_end(next_offset + 1)
+        # One that has no record yet begins at the end itself.
+        self._epochs.truncate_from_end(next_offset + self._keeps_epoch_at_end)
         self._epochs.truncate_from_start(checkpointed_start)
         start = max(checkpointed_start, self._segments.first_base_offset)
         if not self._producers.is_empty:

@@ -159,6 +159,7 @@ class LogOpener(ManagerPart):
             cuts_contradictions=rules.cuts_contradictions,
             recovery_threads=threads,
             flush_times=self.flush_times,
+            keeps_epoch_at_end=True,
         )
         if archive is not None:
             log.note_archived(ArchivedOffsets(max(archive.start, whole_start), archive.end))

@@ -308,19 +308,19 @@ def test_a_recovery_point_beyond_the_end_is_cut() -> None:
 def test_stale_epochs_are_dropped_at_both_ends() -> None:
     """Entries beyond the log's end go, and the first begins at the log start."""
     home = home_of()
-    home.write("leader-epoch-checkpoint", b"0\n3\n0 0\n1 3\n4 6\n")
+    home.write("leader-epoch-checkpoint", b"0\n3\n0 0\n1 3\n4 5\n")
 
     log = home.open(log_start_offset=2)
 
     assert [tuple(entry) for entry in log.epochs.entries] == [(0, 2), (1, 3)]
 
 
-def test_an_epoch_that_begins_at_the_end_is_kept() -> None:
+def test_an_epoch_that_begins_at_the_end_is_kept_on_request() -> None:
     """It has no record yet. What begins beyond the end is of records that are lost."""
     home = home_of()
     home.write("leader-epoch-checkpoint", b"0\n3\n0 0\n7 5\n9 6\n")
 
-    log = home.open()
+    log = home.open(keeps_epoch_at_end=True)
 
     assert [tuple(entry) for entry in log.epochs.entries] == [(0, 0), (7, 5)]
 
