@@ -278,7 +278,7 @@ def test_a_record_has_one_value(logs: Logs) -> None:
     for given in ({}, {"value": None, "json": None}, {"value": b"v", "json": 1}):
         with pytest.raises(InvalidArgument, match="a record has"):
             logs.append("t", **given)
-        with pytest.raises(InvalidArgument, match="a record has"):
+        with pytest.raises(InvalidArgument, match="a dict has value or json"):
             logs.append_all("t", [given])
         with logs.writer("t") as writer, pytest.raises(InvalidArgument, match="a record has"):
             writer.append(**given)
