@@ -254,13 +254,15 @@ async def described(home: BrokerHome, name: str = "x") -> str:
     return state
 
 
-async def commit(home: BrokerHome, offset: int, member_id: str = "", generation: int = -1) -> Any:
-    """Commit a position of the group."""
+async def commit(
+    home: BrokerHome, offset: int, member_id: str = "", generation: int = -1, *, group: str = "g"
+) -> Any:
+    """Commit a position of a group."""
     place = {"partitionIndex": 0, "committedOffset": offset, "committedMetadata": "here"}
     answer = await home.ask(
         "OffsetCommit",
         8,
-        groupId="g",
+        groupId=group,
         generationId=generation,
         memberId=member_id,
         topics=[{"name": "t", "partitions": [place]}],

@@ -76,6 +76,7 @@ class Broker:
             appends=self._appends,
             flushes=self._flushes,
         )
+        self._expiring = self._offsets.expire()
         handlers = {
             **self._data(),
             **self._topics(),
@@ -179,19 +180,23 @@ class Broker:
         """Take up the groups that were written down; until then their members try again."""
         await self._coordinator.load()
         await self._transactions.load()
-        self._expire_later()
+        self._expire_later(self._config.offsets_retention_check_interval_ms)
 
-    def _expire_later(self) -> None:
-        delay_ms = self._config.offsets_retention_check_interval_ms
+    def _expire_later(self, delay_ms: int) -> None:
         self._expiry = self._timers.schedule("offsets-expiry", self._expire, delay_ms=delay_ms)
 
     def _expire(self) -> None:
+        delay_ms = self._config.offsets_retention_check_interval_ms
         try:
-            self._offsets.expire()
+            for _ in self._expiring:
+                delay_ms = 0  # after what has come meanwhile
+                break
         except KafkaError as error:  # such as a full disk: the next time it may be another
             _log.warning("positions-not-expired topic=%s reason=%s", OFFSETS_TOPIC, error)
         finally:
-            self._expire_later()
+            if delay_ms:
+                self._expiring = self._offsets.expire()
+            self._expire_later(delay_ms)
 
     async def close(self) -> None:
         """Answer who waits, and stop the timers and threads."""

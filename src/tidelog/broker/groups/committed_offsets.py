@@ -30,7 +30,7 @@ from tidelog.readonly.group_positions import (
 from tidelog.segment.filenames import TopicPartition, numbers_by_topic
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from tidelog.broker.client_request import Answer, Request
     from tidelog.broker.data.appends import Appends
@@ -54,6 +54,9 @@ _TOP_ERROR_VERSION: Final = 2
 _NO_OFFSET: Final = -1
 _MANY_UNREAD: Final = 1000
 """Records of positions in a partition, which a look reads in some hundredths of a second."""
+
+_EXPIRED_AT_ONCE: Final = 50
+"""Groups, each of which may take a millisecond of the event loop."""
 
 
 class CommittedOffsets:
@@ -319,9 +322,11 @@ class CommittedOffsets:
 
     # Expiry
 
-    def expire(self) -> None:
+    def expire(self) -> Iterator[None]:
         """Delete the positions that are older than is kept, of groups that nobody reads for.
 
+        It comes back after some of the groups, between which others get their turn: there may be a
+        hundred thousand.
         A position is as old as its commit, and as the time when its group has had no member. Those
         that an open transaction sets again stay. Source: Kafka OffsetExpirationConditionImpl.
         """
@@ -329,18 +334,29 @@ class CommittedOffsets:
         if minutes < 0:
             return
         oldest_ms = self._manager.machine.clock.now_ms() - minutes * MINUTE_MS
+        known = self._coordinator.positions()
+        fresh = {group for group, positions in known.items() if not _old(positions, oldest_ms)}
+        names = sorted((known.keys() | self._coordinator.emptied_ms.keys()) - fresh)
+        for start in range(0, len(names), _EXPIRED_AT_ONCE):
+            if start:
+                yield
+            self._expire_some(names[start : start + _EXPIRED_AT_ONCE], oldest_ms)
+
+    def _expire_some(self, names: Iterable[str], oldest_ms: int) -> None:
         emptied_ms = self._coordinator.emptied_ms
         undecided: dict[str, frozenset[TopicPartition]] = {}
-        for group_id in sorted(self._coordinator.positions().keys() | emptied_ms.keys()):
+        for group_id in names:
             if emptied_ms.get(group_id, 0) <= oldest_ms and not self._is_read(group_id):
                 with suppress(Refusal):  # it cannot be used at present: see ``Shards``
                     self._coordinator.shards.check(group_id)
                     undecided[group_id] = self._groups.undecided(group_id)
         # After what is undecided: of a transaction that ends in between, on another thread, the
         # positions before it would expire, and those that it has set would be deleted.
-        known = self._coordinator.positions()
+        known = {group_id: self._groups.found(group_id) for group_id in undecided}
         for group_id, kept in undecided.items():
-            self._expire(group_id, known.get(group_id, {}), kept, oldest_ms)
+            parts = known[group_id]
+            positions = {key: one.position for part in parts for key, one in part.items()}
+            self._expire(group_id, positions, kept, oldest_ms)
 
     def _expire(
         self,
@@ -349,7 +365,7 @@ class CommittedOffsets:
         kept: Collection[TopicPartition],
         oldest_ms: int,
     ) -> None:
-        old = {key for key, one in positions.items() if one.commit_time_ms <= oldest_ms}
+        old = _old(positions, oldest_ms)
         if old:
             old.difference_update(kept)
             _note_failure(group_id, self.take_back(group_id, old))
@@ -373,6 +389,10 @@ class CommittedOffsets:
             return None
         home = home_of_group(self._manager, group)
         return self._appends.call(home, partial(home.append_records, records))
+
+
+def _old(positions: Mapping[TopicPartition, Position], oldest_ms: int) -> set[TopicPartition]:
+    return {key for key, one in positions.items() if one.commit_time_ms <= oldest_ms}
 
 
 def _note_failure(group: str, found: object) -> None:

@@ -684,6 +684,24 @@ def test_positions_expire_once_nobody_reads_for_the_group() -> None:
     with_broker(test, offsets_retention_minutes=5)
 
 
+def test_many_groups_expire_in_turns() -> None:
+    """Between fifties of them the event loop does what others wait for; none is left out."""
+
+    async def test(home: BrokerHome) -> None:
+        for number in range(120):
+            await commit(home, 1, group=f"g{number:03}")
+        home.clock.advance(2 * KEPT_MS)
+
+        left = []
+        for _ in range(3):
+            home.broker._expire()
+            left.append(len((await home.ask("ListGroups", 4))["groups"]))
+
+        assert left == [70, 20, 0]
+
+    with_broker(test, offsets_retention_minutes=5)
+
+
 def test_the_age_of_positions_outlives_a_restart() -> None:
     """Of a group that clients left, and of one that never had a member."""
     files, clock = CrashFileSystem(), ManualClock()
