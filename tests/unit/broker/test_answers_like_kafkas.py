@@ -36,6 +36,7 @@ def in_transaction(producer: tuple[int, int]) -> bytes:
 
 
 PLAIN = bytes(build_batch([(1, b"k", b"v", ())]))
+LATE = in_transaction((0, 0))
 
 
 # Produce
@@ -46,11 +47,13 @@ PLAIN = bytes(build_batch([(1, b"k", b"v", ())]))
     [
         (PLAIN[:16] + b"\1" + PLAIN[17:], {}, ErrorCode.INVALID_RECORD),
         (PLAIN + PLAIN[:20] + b"\0" + PLAIN[21:], {}, ErrorCode.INVALID_RECORD),
+        (LATE[:16] + b"\1" + LATE[17:], {}, ErrorCode.INVALID_RECORD),
+        (LATE[:-1], {}, ErrorCode.INVALID_RECORD),
         (b"", {"topic": "none"}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         (b"", {"acks": 2}, ErrorCode.INVALID_RECORD),
         (PLAIN, {"acks": 2}, ErrorCode.INVALID_REQUIRED_ACKS),
     ],
-    ids=["magic 1", "two batches", "no topic", "no records", "acks"],
+    ids=["magic 1", "two", "magic 1 in a transaction", "cut", "no topic", "no records", "acks"],
 )
 def test_the_first_reason_to_refuse_a_batch_is_kafkas(
     records: bytes, how: dict[str, Any], expected: ErrorCode

@@ -291,7 +291,9 @@ class ClassicGroup:
         self._complete_join()
 
     def _complete_join_if_all(self) -> None:
-        if self.state is not GroupState.PREPARING or self._is_delayed or self.pending:
+        if self.state is not GroupState.PREPARING or self._is_delayed:
+            return
+        if self.pending and self.members:
             return
         if all(one.joining is not None for one in self.members.values()):
             self._complete_join()

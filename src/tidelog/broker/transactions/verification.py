@@ -8,7 +8,7 @@ from tidelog.broker.client_request import Refusal
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import InvalidTxnState
 from tidelog.log.append_info import NO_GUARD
-from tidelog.records.batch import BATCH_HEADER, BatchFlags
+from tidelog.records.batch import BATCH_HEADER, LOG_OVERHEAD, MAGIC_V2, BatchFlags
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
@@ -67,7 +67,9 @@ class Verification:
 
 
 def is_transactional(records: Bytes) -> bool:
-    """Whether the first batch belongs to a transaction; False if it is cut short."""
-    return len(records) >= BATCH_HEADER.size and bool(
-        BATCH_HEADER.unpack_field("attributes", records) & BatchFlags.TRANSACTIONAL
-    )
+    """Whether the first batch belongs to a transaction; False if it is cut short, or too old."""
+    if len(records) < BATCH_HEADER.size:
+        return False
+    head = BATCH_HEADER.unpack(records)
+    is_whole = head.magic == MAGIC_V2 and len(records) >= LOG_OVERHEAD + head.length
+    return is_whole and bool(head.attributes & BatchFlags.TRANSACTIONAL)

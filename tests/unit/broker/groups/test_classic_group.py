@@ -249,6 +249,19 @@ def test_a_new_group_does_not_wait_for_an_id() -> None:
     run(scenario())
 
 
+def test_nobody_is_left_to_wait_for_an_id() -> None:
+    """The group is empty once its last member has left, though another may join."""
+
+    async def scenario() -> None:
+        home = Home()
+        await stable(home, "a")
+        home.group.give_out_id("b", SESSION_MS)
+        home.group.remove(home.group.members["a"])
+        assert home.group.state is GroupState.EMPTY
+
+    run(scenario())
+
+
 def test_an_id_that_is_given_up_is_not_waited_for() -> None:
     """Its client has left before it has joined: the others need not wait for their timeout."""
 
