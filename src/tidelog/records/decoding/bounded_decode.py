@@ -18,7 +18,7 @@ from tidelog.errors import CorruptMessage, InvalidRecord, MessageTooLarge
 from tidelog.kernels import rows
 from tidelog.records import legacy
 from tidelog.records.array_rows import SLACK_BYTES, as_bytes
-from tidelog.records.batch import BATCH_HEADER, LOG_OVERHEAD, MIN_RECORD_LENGTH
+from tidelog.records.batch import BATCH_HEADER, INT32_MAX, LOG_OVERHEAD, MIN_RECORD_LENGTH
 from tidelog.records.decoding.record_areas import (
     AREA_FROM_BATCH,
     decode_areas,
@@ -62,7 +62,7 @@ def decode_bounded(
     Raises:
         InvalidRecord, CorruptMessage, UnsupportedCompressionType: as ``decode``; all batches before
             the damaged one, and the records before the damage in a large one, have been yielded.
-        MessageTooLarge: a record is larger than ``limit``.
+        MessageTooLarge: a record is larger than ``limit`` once it is decompressed.
     """
     decoding = BoundedDecoding(
         as_bytes(data), batches, limit=limit, group_bytes=group_bytes, large_bytes=large_bytes
@@ -161,7 +161,6 @@ class _Windows:
     """The uncompressed bytes of one batch, decoded in windows of whole records."""
 
     def __init__(self, data: Bytes, batch: BatchColumns, limit: int, window_bytes: int) -> None:
-        self._limit = limit
         self._window_bytes = window_bytes
         self._fields = [int(batch.array[field, 0]) for field in AREA_FROM_BATCH]
         self._left = int(batch.records_count[0])
@@ -170,6 +169,8 @@ class _Windows:
         start = int(batch.position[0])
         packed = byte_view(data)[start + BATCH_HEADER.size : start + int(batch.size[0])]
         codec = Codec.of_attributes(int(batch.attributes[0]))
+        # Topics may take records of any size, and one that is not compressed is in memory already.
+        self._limit = INT32_MAX if codec is Codec.NONE else limit
         self._pieces = (
             (packed[at : at + window_bytes] for at in range(0, len(packed), window_bytes))
             if codec is Codec.NONE

@@ -156,6 +156,13 @@ def test_a_stream_that_is_cut_is_damage() -> None:
         in_parts(pack_batch(header, packed), group_bytes=64, large_bytes=100)
 
 
+def test_the_limit_is_not_for_what_is_not_compressed() -> None:
+    """A topic with a large ``max.message.bytes`` takes such a record, which is to be read again."""
+    data = build_batch([(1, None, b"v" * 1000, ()), (1, None, b"w", ())])
+
+    assert in_parts(data, group_bytes=64, large_bytes=100, limit=100) == whole(data)
+
+
 def test_the_limit_holds_for_a_record() -> None:
     """The limit does not apply to a batch, which may hold any number of records."""
     data = batch(200, Codec.ZSTD)
