@@ -131,7 +131,9 @@ class Requests:
             return self.batch()
         if field.name == "topicPartitions":
             return []
-        if kind.null_from <= version and not (pool and self.random.random() < 0.9):
+        # Of all topics of a group, ours names those with undecided positions, too.
+        is_nullable = kind.null_from <= version and field.name != "topics"
+        if is_nullable and not (pool and self.random.random() < 0.9):
             return default_value(field) if field.default else None
         if field.name == "configs" and kind.element is not None and self.random.randrange(2):
             return []

@@ -141,11 +141,23 @@ class Pair:
                 break
             sleep_ms(20)
             theirs = self.kafka.ask(name, version, values)
+        if name == "EndTxn":
+            self._wait_for_end(values["transactionalId"])
         seen = self.kafka.seen(theirs), self.ours.seen(mine)
         different = list(_differences(name, *seen))
         history = "\n".join(map(str, self.asked[-12:]))
         assert not different, f"Kafka, ours: {different} after\n{history}"
         return seen[0] or {}
+
+    def _wait_for_end(self, transactional_id: str) -> None:
+        """Wait until Kafka has written the markers, as we have."""
+        for _ in range(500):
+            asked = {"transactionalIds": [transactional_id]}
+            answer = self.kafka.ask("DescribeTransactions", 0, asked)
+            assert answer is not None
+            if not answer["transactionStates"][0]["transactionState"].startswith("Prepare"):
+                break
+            sleep_ms(20)
 
     def close(self) -> None:
         """Close both connections."""
