@@ -15,6 +15,8 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+OTHERS = 24
+"""Descriptors of locks, sockets, the standard streams and the interpreter."""
 WORK = """
 import json, os, resource, sys
 
@@ -55,6 +57,7 @@ with open_logs() as logs:
     evictions.append(budget.evictions)
 
 with open_logs() as logs:
+    descriptors = len(os.listdir("/dev/fd"))
     append(logs, 1)
     check(logs, 0, 2)
     log = logs.partition("t", 0).log
@@ -85,7 +88,7 @@ with open_logs() as logs:
         assert values(log) == expected
     logs.delete_topic("t")
 print(json.dumps({"evictions": evictions, "online": len(online), "most_open": most_open,
-                  "limit": budget.limit, "starts": sorted(starts)}))
+                  "limit": budget.limit, "descriptors": descriptors, "starts": sorted(starts)}))
 """
 
 
@@ -177,6 +180,7 @@ def test_four_hundred_partitions_work_with_256_descriptors(quick_disk: Path) -> 
 
     assert found["online"] == 2
     assert found["most_open"] <= found["limit"] == 192
+    assert found["descriptors"] <= found["limit"] + OTHERS
     assert min(found["evictions"]) > 400
 
 
@@ -188,6 +192,7 @@ def test_four_thousand_partitions_work_with_1024_descriptors(quick_disk: Path) -
 
     assert found["online"] == 2
     assert found["most_open"] <= found["limit"] == 768
+    assert found["descriptors"] <= found["limit"] + OTHERS
     assert min(found["evictions"]) > 4_000
 
 

@@ -95,9 +95,13 @@ class PooledFile:
         This does nothing if it is already open for this purpose. With "w" and "x" a missing file is
         created, but only here: a file that the budget has closed must exist when it is reopened.
         """
-        with self._lock:
-            if self._file is None or (mode != "r" and not self.is_writable):
-                self._open_locked(mode)
+        self._uses.append(None)
+        try:
+            with self._lock:
+                if self._file is None or (mode != "r" and not self.is_writable):
+                    self._open_locked(mode)
+        finally:
+            self._uses.pop()
         return self
 
     def hold(self) -> OpenFile:
@@ -288,8 +292,13 @@ class PooledFile:
         self._check_not_closed()
         self._budget.make_room()
         file = self._fs.open(self.path, mode)
-        # A file opened for reading stays open too, since a reader may be using it.
-        self._file_before, self._file, self._was_opened = self._file, file, True
+        before, self._file, self._was_opened = self._file, file, True
+        # Another user than the caller may be reading from the one that was opened for that. Kept
+        # without need it would be open beside what the budget counts.
+        if before is not None and len(self._uses) == 1:
+            before.close()
+        else:
+            self._file_before = before
         self.is_writable = self.is_writable or mode != "r"
         self._budget.add(self)
         return file

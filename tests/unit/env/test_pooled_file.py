@@ -216,17 +216,36 @@ def test_a_file_that_vanished_is_not_made_anew() -> None:
 
 
 def test_a_reader_goes_on_while_the_file_is_opened_for_writing() -> None:
-    """The descriptor for reading closes with the other one."""
+    """Its descriptor closes when it has ended, and nobody else keeps it open."""
     fs = CountingFiles(limit=9)
     fs.write("/data/one", b"abc")
     one = PooledFile(fs, "/data/one")
     held = one.hold()
     one.pwrite(b"x", 0)
 
-    assert (held.pread(3, 0), held.holders) == (b"xbc", 2)
-    one.close()
-    assert held.holders == 1
+    assert (held.pread(3, 0), held.holders) == (b"xbc", 1)
     held.close()
+
+
+def test_a_read_that_an_opening_for_writing_meets_keeps_its_descriptor(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On another thread it has got it just before."""
+    fs = CountingFiles(limit=9)
+    fs.write("/data/one", b"abc")
+    one = PooledFile(fs, "/data/one").open()
+    read = CrashFile.pread
+
+    def read_late(file: CrashFile, size: int, position: int) -> bytes:
+        monkeypatch.undo()
+        one.pwrite(b"x", 0)
+        return read(file, size, position)
+
+    monkeypatch.setattr(CrashFile, "pread", read_late)
+
+    assert one.pread(3, 0) == b"xbc"
+    assert len(fs.opens) == 2
+    one.close()
 
 
 def test_a_closed_file_counts_no_longer() -> None:
