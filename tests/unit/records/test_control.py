@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from tidelog.codec.compression import Codec
-from tidelog.errors import InvalidArgument, InvalidRecord
+from tidelog.errors import CorruptMessage, InvalidArgument, InvalidRecord
 from tidelog.records.batch import BATCH_HEADER
 from tidelog.records.builder import build_batch, empty_batch, pack_batch
 from tidelog.records.control import (
@@ -13,9 +15,13 @@ from tidelog.records.control import (
     EndTxnMarker,
     build_marker,
     control_type,
+    first_record,
     parse_marker,
     read_marker,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 COMMIT = build_marker(
     producer_id=42,
@@ -51,6 +57,34 @@ def test_a_marker_is_read_whatever_follows_it() -> None:
         1000,
         EndTxnMarker(True, 9),
     )
+
+
+def outcome(read: Callable[[bytes, int], object], data: bytes) -> object:
+    """Return what a marker reads as, or its error."""
+    try:
+        return read(data, 0)
+    except (InvalidArgument, InvalidRecord, CorruptMessage) as error:
+        return type(error), str(error)
+
+
+def read_as_any_batch(data: bytes, position: int) -> tuple[int, EndTxnMarker]:
+    """Return a marker by the way that reads any batch."""
+    record = first_record(data, position)
+    if record is None:
+        raise InvalidRecord("a control batch has no record", position)
+    return record.timestamp, parse_marker(record.key, record.value)
+
+
+def test_a_marker_of_the_usual_bytes_reads_as_any_batch() -> None:
+    """With each bit flipped, cut at each byte, and with something behind it."""
+    cases = [COMMIT, COMMIT + COMMIT, *(COMMIT[:end] for end in range(len(COMMIT)))]
+    for bit in range(8 * len(COMMIT)):
+        flipped = bytearray(COMMIT)
+        flipped[bit // 8] ^= 1 << bit % 8
+        cases += [bytes(flipped), bytes(flipped) + COMMIT]
+
+    for data in cases:
+        assert outcome(read_marker, data) == outcome(read_as_any_batch, data), data.hex(" ")
 
 
 def test_a_compressed_marker_is_read_too() -> None:
