@@ -452,7 +452,7 @@ def test_damage_that_hides_what_is_committed_is_an_error_after_the_records_befor
 
 def lose_a_segment(path: Path, policy: str) -> None:
     """Make the topic t with a segment for each of four records, and delete that of record 1."""
-    with tidelog.open(path) as logs:
+    with tidelog.open(path, log_cleaner_enable=False) as logs:
         logs.create_topic("t", config={"segment.bytes": "1048576", "cleanup.policy": policy})
         for number in range(4):
             logs.append("t", b"%d" % number + bytes(600_000), key=b"k")

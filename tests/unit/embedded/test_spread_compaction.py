@@ -92,7 +92,7 @@ def test_what_fails_once_results_are_made_again_ends_it(tmp_path: Path, lost: in
     """Without some sets a group keeps a value whose tombstone a later cleaning removes."""
     path = str(tmp_path / "data")
     settings = {"cleanup.policy": "compact", "internal.segment.bytes": "400"}
-    with tidelog.open(path) as logs:
+    with tidelog.open(path, log_cleaner_enable=False) as logs:
         logs.create_topic("t", config=settings)
         for number in range(40):
             logs.append("t", b"value", key=b"%d" % (number % 10))
