@@ -238,7 +238,7 @@ def test_a_short_write_is_undone(name: str) -> None:
         check_goes_on(user)
 
 
-@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC, errno.EDQUOT])
+@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
 @pytest.mark.parametrize("name", [name for name in ACTS if LEAST[name].syncs])
 def test_after_a_failed_sync_nothing_is_said_to_be_flushed(
     name: str, code: int, enumerated: Enumerated

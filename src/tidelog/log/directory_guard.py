@@ -17,8 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
-"""Errors after which the disk still serves what it holds; writing may work again later."""
+NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""Errors after which the disk still serves what it holds; writing may work again later.
+
+The last is of a file that reaches a limit of its own, such as ``ulimit -f``.
+"""
 
 NO_RESOURCES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 """Errors of the process or the system that say nothing about the disk; all may work again later."""

@@ -11,7 +11,7 @@ from tidelog.log.directory_guard import DirectoryGuard
 from tidelog.segment.undo import UndoFailed
 
 LACKS = [errno.EMFILE, errno.ENFILE, errno.ENOMEM]
-FULL = [errno.ENOSPC, errno.EDQUOT]
+FULL = [errno.ENOSPC, errno.EDQUOT, errno.EFBIG]
 
 
 def online_after(code: int, **how: bool) -> bool:
