@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from tests.machinery.counted_lines import Lines
 from tests.machinery.log_home import LogHome, all_values
 
@@ -73,6 +74,7 @@ def test_a_log_that_lost_nothing_is_not_synced() -> None:
     assert [name for name in changes(home)[before:] if name.startswith("sync")] == []
 
 
+@pytest.mark.usefixtures("engine")
 def test_a_recovery_costs_in_proportion_to_the_segments() -> None:
     """None of them is recovered with a look at all others, or at all files in the directory."""
 
