@@ -113,6 +113,11 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
+def variable_of(name: str) -> str:
+    """Return the variable of which ``from_environment`` makes a setting."""
+    return VARIABLE_PREFIX + name.upper().replace(".", "_")
+
+
 def from_keywords(keywords: Mapping[str, object]) -> dict[str, str]:
     """Return keyword arguments as settings: ``retention_ms=5`` is ``retention.ms``."""
     return {name.replace("_", "."): value for name, value in from_mapping(keywords).items()}

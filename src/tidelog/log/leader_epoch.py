@@ -86,9 +86,9 @@ def _can_follow(old: EpochEntry, new: EpochEntry) -> bool:
 def _is_new(entries: Sequence[EpochEntry], begun: EpochEntry) -> bool:
     if min(begun) < 0:
         raise InvalidArgument(f"epoch {begun.epoch} cannot begin at offset {begun.start_offset}")
-    latest = entries[-1] if entries else None
-    is_latest = latest is not None and latest.epoch == begun.epoch
-    return latest is None or not is_latest or begun.start_offset < latest.start_offset
+    if not entries or entries[-1].epoch != begun.epoch:
+        return True
+    return begun.start_offset < entries[-1].start_offset
 
 
 def _add(entries: list[EpochEntry], begun: EpochEntry) -> list[EpochEntry]:

@@ -70,6 +70,8 @@ def is_transactional(records: Bytes) -> bool:
     """Whether the first batch belongs to a transaction; False if it is cut short, or too old."""
     if len(records) < BATCH_HEADER.size:
         return False
+    # First what most batches are not: each is asked, some of them twice.
+    if not BATCH_HEADER.unpack_field("attributes", records) & BatchFlags.TRANSACTIONAL:
+        return False
     head = BATCH_HEADER.unpack(records)
-    is_whole = head.magic == MAGIC_V2 and len(records) >= LOG_OVERHEAD + head.length
-    return is_whole and bool(head.attributes & BatchFlags.TRANSACTIONAL)
+    return head.magic == MAGIC_V2 and len(records) >= LOG_OVERHEAD + head.length

@@ -17,11 +17,11 @@ from tidelog.config.kafka_names import foreign_names
 from tidelog.config.log_config import LogConfig
 from tidelog.config.serve_config import SERVE_NAMES, ServeConfig
 from tidelog.config.sources import (
-    VARIABLE_PREFIX,
     broker_config,
     from_environment,
     other_names,
     topic_settings_in,
+    variable_of,
 )
 from tidelog.datadir.broker_properties import read_properties
 from tidelog.env.paths import absolute_path
@@ -83,18 +83,17 @@ def service_config(args: Namespace, given: ChainMap[str, str]) -> BrokerConfig:
 def _naming_variables(given: ChainMap[str, str]) -> Iterator[None]:
     """Let an InvalidConfig name the variables whose settings are wrong.
 
-    An orchestrator sets some, too: those of a service named tidelog begin as ours.
+    Kubernetes sets variables, too: those for a service named tidelog begin with our prefix.
     """
     try:
         yield
     except InvalidConfig as error:
         on_line, *later = given.maps
         names = later[0].keys() - on_line.keys() if later else set()
-        variables = {name: VARIABLE_PREFIX + name.upper().replace(".", "_") for name in names}
         problems = [(problem, problem.partition(":")[0]) for problem in error.problems]
         raise InvalidConfig(
             tuple(
-                f"{problem} (the variable {variables[name]})" if name in variables else problem
+                f"{problem} (the variable {variable_of(name)})" if name in names else problem
                 for problem, name in problems
             )
         ) from None

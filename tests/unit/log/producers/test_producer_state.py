@@ -350,7 +350,7 @@ def test_producers_in_a_transaction_do_not_expire() -> None:
 
 
 def test_an_abort_among_many_open_transactions_looks_at_few() -> None:
-    """Its last stable offset is that of the first other one, which the order of offsets gives."""
+    """Its last stable offset is the first offset of the oldest other transaction."""
     place, lines = Place(), Lines()
     for producer_id in range(10_000):
         place.data(producer_id, producer_id, transactional=True)
