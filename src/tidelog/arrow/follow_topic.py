@@ -69,7 +69,8 @@ def follow(
     Raises:
         InvalidArgument, UnknownTopicOrPartition, PartitionsElsewhere: as ``read``, at once.
         OffsetOutOfRange: records were deleted before they were read.
-        DataLoss: the log was restored, or has lost its end, and no longer has what was read.
+        DataLoss: the log was restored, or has lost its end, and no longer has what was read; or a
+            segment is lost, after the records that follow it.
         CorruptMessage: damage, after all records before it.
         KafkaStorageError: the disk failed, or the topic was deleted meanwhile.
         InvalidTimestamp: a timestamp does not fit in microseconds.
@@ -99,7 +100,9 @@ def _followed_topic(read: TopicRead, clock: Clock, *, from_end: bool) -> Followe
         number: part.end_offset if from_end and number not in given else part.start_offset
         for number, part in now.items()
     }
-    follow = partial(LogFollower, fs=read.fs, up_to=read.up_to, committed=read.committed)
+    follow = partial(
+        LogFollower, fs=read.fs, up_to=read.up_to, committed=read.committed, look=read.opened
+    )
     numbers_in = read.numbers_in if read.partitions is None else None
     return FollowedTopic(
         read.topic, starts, read.opened, follow, numbers_in=numbers_in, clock=clock

@@ -111,18 +111,11 @@ class PlannedRange(NamedTuple):
     damage: CorruptMessage | None = None
     directory: ReadOnlyDirectory | None = None
 
-    def lost(self) -> Iterator[Hole]:
-        """Yield what no segment holds, as far as it was read, and compaction does not explain."""
+    def lost(self) -> list[Hole]:
+        """Return what no segment holds, as far as it was read, and compaction does not explain."""
         if self.directory is None:
-            return
-        holes = [
-            (max(start, self.start_offset), min(end, self.end_offset))
-            for start, end in self.log.holes
-        ]
-        inside = [hole for hole in holes if hole[0] < hole[1]]
-        for hole in self.directory.unexplained_holes(self.log, inside):
-            if not hole.may_be_compacted:
-                yield hole
+            return []
+        return self.directory.lost(self.log, self.start_offset, self.end_offset)
 
     def check_same(self) -> None:
         """Raise KafkaStorageError if the directory is by now that of another topic.

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.embedded.topic_reads import end_of
 from tidelog.manager.group_home import home_of_group
-from tidelog.manager.whole_log import records_from
+from tidelog.manager.whole_log import lost_of, records_from
+from tidelog.readonly.missing.holes import warn_of_lost
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -45,7 +46,13 @@ class OwnLogs:
 
     def records(self, key: TopicPartition, start: int, isolation: Isolation) -> Iterator[Record]:
         """Yield the records from an offset on; raise OffsetOutOfRange, KafkaStorageError."""
-        return records_from(self._log(key), start, isolation, self._manager.machine.fs)
+        partition = self._manager.partition(*key)
+        log = partition.log
+
+        def warn(hole: tuple[int, int]) -> None:
+            warn_of_lost(log.directory, lost_of(self._manager, partition, [hole]))
+
+        return records_from(log, start, isolation, self._manager.machine.fs, warn)
 
     def end(self, key: TopicPartition, isolation: Isolation) -> int:
         """Return the offset up to which a reader of this level sees."""

@@ -12,6 +12,7 @@ from tidelog.embedded.door_client import DoorClient, check_answer, retried
 from tidelog.embedded.read_only_logs import ReadOnlyLogs
 from tidelog.errors import KafkaStorageError, OffsetOutOfRange, UnknownTopicOrPartition
 from tidelog.log.reading.offset_lookup import OffsetTarget
+from tidelog.readonly.missing.holes import warn_of_lost
 from tidelog.readonly.read_only_log import Offsets
 from tidelog.records.isolation import Isolation
 from tidelog.segment.filenames import check_topic_type, given_partition
@@ -78,6 +79,8 @@ class JoinedReads(ReadOnlyLogs):
             # deleted and created again since.
             self._check_id(key.topic, log.topic_id)
             yield from log.records(first, end, committed=isolation is Isolation.READ_COMMITTED)
+            if log.holes:
+                warn_of_lost(log.directory, self._recent().lost(log, first, end))
 
     def known_epochs(self, key: TopicPartition) -> Epochs:
         """Return the leader epochs of a partition, as far as they are known."""

@@ -533,18 +533,18 @@ class Logs(OfOneProcess, DrawnLogs):
 
         Raises UnknownTopicOrPartition, OffsetOutOfRange below the log start and above the log end,
         InvalidArgument for a ``start_offset`` where there are several partitions to begin in, for
-        a negative ``last``, and for an unknown word.
+        a negative ``last``, and for an unknown word, and DataLoss where a segment is lost, after
+        the other records of its partition.
         """
         check_count(last)
-        level, fs = Isolation.of(isolation), self.manager.machine.fs
-        times = TimeRange.of(since, until, self.manager.machine.clock)
-        logs = [
-            (number, self.partition(topic, number).log)
-            for number in self._chosen(topic, partition, start_offset)
+        level, manager = Isolation.of(isolation), self.manager
+        times = TimeRange.of(since, until, manager.machine.clock)
+        partitions = [
+            self.partition(topic, number) for number in self._chosen(topic, partition, start_offset)
         ]
         return itertools.chain.from_iterable(
-            consumed_of(topic, number, log, start_offset, last, isolation=level, times=times, fs=fs)
-            for number, log in logs
+            consumed_of(manager, one, start_offset, last, isolation=level, times=times)
+            for one in partitions
         )
 
     def follow(
@@ -569,7 +569,8 @@ class Logs(OfOneProcess, DrawnLogs):
         [b'high', b'low']
 
         Ends when nothing came for ``idle_ms``; never if that is None. Raises
-        UnknownTopicOrPartition once the topic is deleted, KafkaStorageError once this is closed.
+        UnknownTopicOrPartition once the topic is deleted, KafkaStorageError once this is closed,
+        and DataLoss as ``read``.
         """
         level, bell = Isolation.of(isolation), self.manager.bell
         follower = TopicFollower(self.manager, topic, partition, start_offset, isolation=level)

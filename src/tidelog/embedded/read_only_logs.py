@@ -24,6 +24,7 @@ from tidelog.errors import TidelogError
 from tidelog.log.reading.record_count import total_count
 from tidelog.readonly.absent_partitions import BY_ARGUMENT
 from tidelog.readonly.log_follower import POLL_MS, LogFollower, followed
+from tidelog.readonly.missing.holes import check_none_lost
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.records.isolation import Isolation, reach
 from tidelog.segment.filenames import TopicPartition, check_topic_type, given_partition
@@ -177,9 +178,10 @@ class ReadOnlyLogs(DrawnLogs):
         records of each partition, the last ones. ``since`` leaves out earlier records, ``until``
         that time and later ones; both are as for ``Logs.offset_at``.
 
-        Raises OffsetOutOfRange, CorruptMessage after the records before the damage, InvalidArgument
-        for a ``start_offset`` where there are several partitions to begin in, for a negative
-        ``last``, and for an unknown word.
+        Raises OffsetOutOfRange, CorruptMessage after the records before the damage, DataLoss where
+        a segment is lost, after the other records of its partition, and InvalidArgument for a
+        ``start_offset`` where there are several partitions to begin in, for a negative ``last``,
+        and for an unknown word.
         """
         from tidelog.readonly.chosen_records import RecordFilter  # noqa: PLC0415 - loads NumPy
 
@@ -196,6 +198,8 @@ class ReadOnlyLogs(DrawnLogs):
                         log, first, end, last, isolation=isolation, times=times, fs=self._fs
                     )
                 yield from all_consumed(topic, number, wanted.records(log, start, end))
+                if log.holes:
+                    check_none_lost(key, look().lost(log, start, end))
 
     @contextmanager
     def _seen(
@@ -230,7 +234,8 @@ class ReadOnlyLogs(DrawnLogs):
         Without ``partition`` all are looked at in turns, those that are added to the topic
         meanwhile too. Ends when nothing came for ``idle_ms``; never if that is None. Raises
         OffsetOutOfRange, too, where records were deleted before they were read, and DataLoss where
-        the log was restored, so that others have the offsets now that were read.
+        the log was restored, so that others have the offsets now that were read, or a segment is
+        lost.
         """
         follower = self.topic_follower(topic, partition, start_offset, isolation=isolation)
         waited = follower.records, self._wait_ms, self._clock
@@ -282,6 +287,7 @@ class ReadOnlyLogs(DrawnLogs):
             committed=is_committed,
             end_of=self._end_of(isolation),
             asks_holder=asks_holder,
+            look=self._look,
         )
 
     def _end_of(self, _isolation: Isolation | str) -> Callable[[TopicPartition], int] | None:

@@ -6,7 +6,7 @@ Kafka: ``KafkaConsumer`` with all partitions of a topic assigned.
 from __future__ import annotations
 
 from functools import partial
-from itertools import islice, repeat
+from itertools import chain, islice, repeat
 from numbers import Integral
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -16,8 +16,9 @@ from tidelog.codec.json_value import unpack_json
 from tidelog.codec.one_line import record_line
 from tidelog.env.moments import time_ms
 from tidelog.errors import InvalidArgument, NotJson
-from tidelog.manager.whole_log import columns_from, offset_at, records_from
+from tidelog.manager.whole_log import columns_from, lost_of, offset_at, records_from
 from tidelog.readonly.log_follower import FollowedTopic
+from tidelog.readonly.missing.holes import check_none_lost
 from tidelog.records.batch import NO_SEQUENCE, TimestampType
 from tidelog.records.isolation import Isolation
 from tidelog.records.record import Record
@@ -122,21 +123,20 @@ ALL_TIMES: Final = TimeRange()
 
 
 def consumed_of(
-    topic: str,
-    partition: int,
-    log: Log,
+    manager: LogManager,
+    partition: Partition,
     start_offset: int | None,
     last: int | None,
     *,
     isolation: Isolation,
     times: TimeRange,
-    fs: FileSystem,
 ) -> Iterator[ConsumedRecord]:
     """Yield what ``columns_from`` does, with its place, of the time in ``times``.
 
-    ``last``: only as many, the last ones.
+    ``last``: only as many, the last ones. Raises DataLoss after them where a segment is lost.
     """
-    start = start_offset
+    log, start, fs = partition.log, start_offset, manager.machine.fs
+    holes: list[tuple[int, int]] = []
     if last is not None:
         end = end_of(log, isolation)
         start = start_of_last(log, start_offset, end, last, isolation=isolation, times=times, fs=fs)
@@ -145,10 +145,20 @@ def consumed_of(
         # Without a record that late nothing is read, except what is appended meanwhile.
         since = end_of(log, isolation) if found_at is None else found_at.offset
         start = max(since, start or 0)
-    columns = columns_from(log, start, isolation, fs)
+    columns = columns_from(log, start, isolation, fs, holes.append)
     if times != ALL_TIMES:
         columns = map(times.chosen, columns)
-    return islice(all_consumed(topic, partition, columns), last)
+    found = islice(all_consumed(partition.topic, partition.partition, columns), last)
+    # Not in a generator around them, which would take its time for each record.
+    return chain(found, _check_none_lost(manager, partition, holes))
+
+
+def _check_none_lost(
+    manager: LogManager, partition: Partition, holes: list[tuple[int, int]]
+) -> Iterator[ConsumedRecord]:
+    """Yield nothing; raise DataLoss if one of the holes that were met by then is a loss."""
+    check_none_lost((partition.topic, partition.partition), lost_of(manager, partition, holes))
+    yield from ()
 
 
 def start_of_last(
@@ -266,20 +276,23 @@ class TopicFollower:
         """Yield the records that have come since, partition by partition, up to the ends as of now.
 
         Raises UnknownTopicOrPartition once the topic is deleted, OffsetOutOfRange,
-        KafkaStorageError.
+        KafkaStorageError; DataLoss, after the records of a partition, where a segment is lost.
         """
         for number in self._new_numbers():
             self._followed[number] = self._follow(number, None)
         for number, one in self._followed.items():
             log = one.partition.log
             end = end_of(log, self._isolation)
-            fs = self._manager.machine.fs
-            for record in records_from(log, one.next_offset, self._isolation, fs):
+            fs, holes = self._manager.machine.fs, list[tuple[int, int]]()
+            found = records_from(log, one.next_offset, self._isolation, fs, holes.append)
+            for record in found:
                 one.next_offset = record.offset + 1
                 yield consumed(self._topic, number, record)
             # After markers, too, which are not yielded.
             one.next_offset = max(one.next_offset, end)
             one.seen_end = end
+            lost = lost_of(self._manager, one.partition, holes)
+            check_none_lost((self._topic, number), lost)
 
     def _new_numbers(self) -> list[int]:
         if self._partition is not None:

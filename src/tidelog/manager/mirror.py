@@ -35,6 +35,7 @@ from tidelog.manager.mirror_ranges import (
 )
 from tidelog.manager.producer_ids import begin_apart
 from tidelog.readonly.group_positions import OFFSETS_TOPIC, read_committed_position
+from tidelog.readonly.missing.holes import warn_of_lost
 from tidelog.readonly.read_only_log import open_read_only
 from tidelog.records.isolation import Isolation
 from tidelog.records.known_records import known_records
@@ -282,9 +283,8 @@ class Mirror:
                 self._check(topic, log, target)
             first = max(found, start)
             check_topic_id(self._source, topic.name, number, topic.topic_id)
-            for hole in self._source.unexplained_holes(log, log.find_holes(first, end)):
-                text = "offset-gap directory=%s start_offset=%d end_offset=%d"
-                _log.warning(text, log.directory, hole.start_offset, hole.end_offset)
+            holes = self._source.unexplained_holes(log, log.find_holes(first, end))
+            warn_of_lost(log.directory, holes)
             is_new = topic.name in self._new
             # Of a source that has deleted all its records, the mirror gets the end: below that,
             # appends after a hand-over would get offsets that consumers have passed.

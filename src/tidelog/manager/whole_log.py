@@ -5,51 +5,63 @@ Kafka: ``ReplicaManager.processRemoteFetches``.
 
 from __future__ import annotations
 
+import os
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from tidelog.errors import OffsetOutOfRange
 from tidelog.log.reading.record_count import total_count
+from tidelog.readonly.missing.holes import unexplained_holes
 from tidelog.readonly.read_only_log import open_read_only
 from tidelog.records.batch import INT32_MAX, INT64_MAX
 from tidelog.records.builder import gap_batch
 from tidelog.records.decoding.decoded import decoded
 from tidelog.records.isolation import Isolation
+from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from tidelog.env.files import FileSystem
     from tidelog.log.log import Log
+    from tidelog.log.reading.log_reads import OnHole
     from tidelog.log.reading.offset_lookup import TimestampedOffset
     from tidelog.log.reading.record_count import RecordCount
+    from tidelog.manager.log_manager import LogManager
+    from tidelog.manager.partition import Partition
+    from tidelog.readonly.missing.holes import Hole
     from tidelog.records.decoding.record_columns import RecordColumns
     from tidelog.records.record import Record
 
 
 def columns_from(
-    log: Log, start_offset: int | None, isolation: Isolation, fs: FileSystem
+    log: Log,
+    start_offset: int | None,
+    isolation: Isolation,
+    fs: FileSystem,
+    on_hole: OnHole,
 ) -> Iterator[RecordColumns]:
     """Yield the records of a log from ``start_offset`` on, many at a time; None: the log start.
 
-    Errors as ``Log.read``, and as ``open_read_only`` for what is read from the archive.
+    ``on_hole`` is called as by ``Log.columns``. Errors as ``Log.read``, and as ``open_read_only``
+    for what is read from the archive.
     """
     if log.archived is None:
-        return log.columns(start_offset, isolation=isolation)
-    return _columns_of_both(log, start_offset, isolation, fs)
+        return log.columns(start_offset, isolation=isolation, on_hole=on_hole)
+    return _columns_of_both(log, start_offset, isolation, fs, on_hole)
 
 
 def _columns_of_both(
-    log: Log, start_offset: int | None, isolation: Isolation, fs: FileSystem
+    log: Log, start_offset: int | None, isolation: Isolation, fs: FileSystem, on_hole: OnHole
 ) -> Iterator[RecordColumns]:
     at = log.log_start_offset if start_offset is None else start_offset
     while True:
         local = log.local_log_start_offset
         if log.log_start_offset <= at < local:
-            yield from _archived_columns(log, at, local, isolation, fs)
+            yield from _archived_columns(log, (at, local), isolation, fs, on_hole)
             at = local
         try:
-            for columns in log.columns(at, isolation=isolation):
+            for columns in log.columns(at, isolation=isolation, on_hole=on_hole):
                 yield columns
                 at = columns.batches.next_offset
         except OffsetOutOfRange:
@@ -60,13 +72,14 @@ def _columns_of_both(
 
 
 def _archived_columns(
-    log: Log, start: int, end: int, isolation: Isolation, fs: FileSystem
+    log: Log, offsets: tuple[int, int], isolation: Isolation, fs: FileSystem, on_hole: OnHole
 ) -> Iterator[RecordColumns]:
-    """Yield the records of offsets that the archive has.
+    """Yield the records of offsets ``[start, end)``, which the archive has.
 
     Segment by segment: to know what was aborted in all of them, all would be fetched before the
     first record is given.
     """
+    start, end = offsets
     is_committed = isolation is Isolation.READ_COMMITTED
     with open_read_only(log.directory, fs=fs) as whole:
         while start < end:
@@ -74,6 +87,8 @@ def _archived_columns(
             for piece in pieces:
                 yield from decoded(piece, start, until, -INT64_MAX)
             start = until
+        for hole in whole.holes:
+            on_hole(hole)
 
 
 def archived_batches(
@@ -106,11 +121,27 @@ def archived_batches(
     return b"".join(parts) or gap_batch(start_offset, min(end, start_offset + INT32_MAX))
 
 
+def lost_of(
+    manager: LogManager, partition: Partition, holes: Sequence[tuple[int, int]]
+) -> list[Hole]:
+    """Return those of a log's holes that are surely lost; errors as of ``unexplained_holes``."""
+    if not holes:
+        return []
+    log, key = partition.log, TopicPartition(partition.topic, partition.partition)
+    topic = manager.topic(partition.topic)
+    found = unexplained_holes(
+        *(holes, key, os.path.dirname(log.directory), manager.machine.fs),
+        is_compacted=log.config.is_compacted,
+        unknown_settings=topic.unknown_settings,
+    )
+    return [hole for hole in found if not hole.may_be_compacted]
+
+
 def records_from(
-    log: Log, start_offset: int, isolation: Isolation, fs: FileSystem
+    log: Log, start_offset: int, isolation: Isolation, fs: FileSystem, on_hole: OnHole
 ) -> Iterator[Record]:
     """Yield what ``columns_from`` yields, record by record."""
-    found = columns_from(log, start_offset, isolation, fs)
+    found = columns_from(log, start_offset, isolation, fs, on_hole)
     return chain.from_iterable(columns.records() for columns in found)
 
 

@@ -6,6 +6,7 @@ Any other process may write it, so there is nothing to wait for but the files.
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tidelog.codec.one_line import one_line
@@ -15,10 +16,17 @@ from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
 from tidelog.log.topic_id import topic_id_or_none
 from tidelog.readonly.checkpoints import ask_for_watermarks
 from tidelog.readonly.epoch_lineage import lineage, other_records, parting
+from tidelog.readonly.missing.holes import check_none_lost
 from tidelog.readonly.read_files import reading
+from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.readonly.read_only_log import open_read_only
 from tidelog.records.isolation import ReadUpTo
-from tidelog.segment.filenames import log_file, log_offsets, parse_topic_partition
+from tidelog.segment.filenames import (
+    TopicPartition,
+    log_file,
+    log_offsets,
+    parse_topic_partition,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
@@ -30,7 +38,6 @@ if TYPE_CHECKING:
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.records.decoding.record_columns import RecordColumns
-    from tidelog.segment.filenames import TopicPartition
 
 T = TypeVar("T")
 
@@ -54,6 +61,7 @@ class LogFollower:
         end_of: returns the exclusive end to read to, where its writer can be asked, before the
             files are looked at; None: as the files say, which ``ask_holder`` brings up to date.
         asks_holder: whether each look does that first, rather than the caller for many at once.
+        look: opens the data directory as it is now; None: the one that the path is in.
     """
 
     def __init__(
@@ -66,6 +74,7 @@ class LogFollower:
         committed: bool = False,
         end_of: Callable[[TopicPartition], int] | None = None,
         asks_holder: bool = False,
+        look: Callable[[], ReadOnlyDirectory] | None = None,
     ) -> None:
         self.path: Final = path
         self.next_offset = next_offset
@@ -74,6 +83,9 @@ class LogFollower:
         self._committed = committed
         self._end_of = end_of
         self._asks_holder = asks_holder
+        above = os.path.dirname(path)
+        self._look = look or partial(open_directory_read_only, above, fs=self._fs)
+        self._given_look = look
         self._told_end = 0
         """What ``end_of`` returned last."""
         self._seen: tuple[object, ...] | None = None
@@ -96,6 +108,7 @@ class LogFollower:
             committed=self._committed,
             end_of=self._end_of,
             asks_holder=self._asks_holder,
+            look=self._given_look,
         )
         moved._topic_id, moved._epochs = self._topic_id, self._epochs
         return moved
@@ -138,7 +151,9 @@ class LogFollower:
             OffsetOutOfRange: ``next_offset`` is below the log start or above the log end by now;
                 set it to continue.
             DataLoss: the log was restored, or has lost its end, and no longer has what was read
-                below ``next_offset``; set it to continue, as to the error's ``start_offset``.
+                below ``next_offset``; set it to continue, as to the error's ``start_offset``. Or a
+                segment is lost, not through compaction, which is raised after the records that
+                follow it; the next call continues.
             CorruptMessage, KafkaStorageError: as ``ReadOnlyLog.columns``.
         """
         log = self.opened_if_changed()
@@ -159,6 +174,7 @@ class LogFollower:
             # Its writer may be about to say that more is visible, without writing anything.
             is_all = self._end_of is None or end == log.log_end_offset
         self._seen = seen if is_all else None
+        self._check_whole(log, start, end)
 
     def _check_same(self, log: ReadOnlyLog, start: int) -> None:
         """Raise DataLoss if a log has other records below ``start`` than were read."""
@@ -168,6 +184,11 @@ class LogFollower:
             self._refused = start
             raise other_records((log.topic, log.partition), at, start, log.log_end_offset)
         self._refused, self._epochs = None, now
+
+    def _check_whole(self, log: ReadOnlyLog, start: int, end: int) -> None:
+        if log.holes:
+            lost = self._look().lost(log, start, end)
+            check_none_lost(TopicPartition(log.topic, log.partition), lost)
 
     def _visible_end(self, log: ReadOnlyLog) -> int:
         if self._end_of is None:

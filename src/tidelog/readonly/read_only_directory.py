@@ -15,16 +15,13 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.one_line import Told
 from tidelog.datadir.catalogue import METADATA_TOPIC
-from tidelog.datadir.offset_checkpoints import (
-    CLEANER_OFFSET_FILE,
-    RECOVERY_POINT_FILE,
-    read_offsets,
-)
+from tidelog.datadir.effective_config import POLICY
+from tidelog.datadir.offset_checkpoints import RECOVERY_POINT_FILE, read_offsets
 from tidelog.datadir.partition_directories import is_directory, lies_twice
 from tidelog.errors import CorruptFile, KafkaStorageError, UnknownTopicOrPartition
 from tidelog.readonly.absent_partitions import BY_ARGUMENT, partitions_elsewhere
 from tidelog.readonly.directory_files import DirectoryFiles
-from tidelog.readonly.missing.holes import Hole
+from tidelog.readonly.missing.holes import unexplained_holes
 from tidelog.readonly.placement import find_partitions
 from tidelog.readonly.read_files import reading
 from tidelog.readonly.read_only_topic import MissingPartition, ReadOnlyTopic
@@ -39,6 +36,7 @@ if TYPE_CHECKING:
     from tidelog.datadir.cluster_metadata.broker_settings import BrokerSettings
     from tidelog.env.files import FileSystem
     from tidelog.readonly.missing.damaged_range import OnDamage
+    from tidelog.readonly.missing.holes import Hole
     from tidelog.readonly.placement import Absent, Placement
     from tidelog.readonly.read_files import ReadFiles
     from tidelog.readonly.read_only_log import ReadOnlyLog
@@ -352,15 +350,20 @@ class ReadOnlyDirectory(Told):
     ) -> tuple[Hole, ...]:
         """Return those of a partition's holes as above, whatever they were found by."""
         topic = self.topics.get(key.topic)
-        if topic is not None and topic.is_compacted:
-            return ()
-        path = os.path.join(self.part_of(*key).path, CLEANER_OFFSET_FILE)
-        cleaned = read_offsets(self._fs, path).get(key, 0)
-        # A broker's cleaner keeps a line here for each log that it compacts.
-        is_unknown = topic is None or "cleanup.policy" in topic.unknown_settings
-        may_be_compacted = is_unknown and not self._fs.exists(path)
-        clipped = ((max(start, cleaned), end) for start, end in holes)
-        return tuple(Hole(*hole, may_be_compacted) for hole in clipped if hole[0] < hole[1])
+        return unexplained_holes(
+            *(holes, key, self.part_of(*key).path, self._fs),
+            is_compacted=topic is not None and topic.is_compacted,
+            unknown_settings=(POLICY,) if topic is None else topic.unknown_settings,
+        )
+
+    def lost(self, log: ReadOnlyLog, start: int, end: int) -> list[Hole]:
+        """Return what reads of ``[start, end)`` so far found in no segment, and is surely lost.
+
+        Where compaction may explain it, too, it is left out. Errors as of ``unexplained_holes``.
+        """
+        read = ((max(first, start), min(last, end)) for first, last in log.holes)
+        found = self.unexplained_holes(log, [hole for hole in read if hole[0] < hole[1]])
+        return [hole for hole in found if not hole.may_be_compacted]
 
     def logs(self, topic: str | None = None) -> Iterator[ReadOnlyLog]:
         """Yield the log of each partition of a topic, or of all, closed when the next is asked for.

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.machinery.hidden_damage import damage_before_the_last_index_entry
+from tests.machinery.lost_segment import lose_a_segment
 
 import tidelog
 from tidelog.arrow import SCHEMA_WITH_HEADERS, TopicDataset, dataset, read, read_table, table_stream
@@ -450,19 +451,10 @@ def test_damage_that_hides_what_is_committed_is_an_error_after_the_records_befor
     assert values(skipping) == [0, 1, 2, 4, 5]
 
 
-def lose_a_segment(path: Path, policy: str) -> None:
-    """Make the topic t with a segment for each of four records, and delete that of record 1."""
-    with tidelog.open(path, log_cleaner_enable=False) as logs:
-        logs.create_topic("t", config={"segment.bytes": "1048576", "cleanup.policy": policy})
-        for number in range(4):
-            logs.append("t", b"%d" % number + bytes(600_000), key=b"k")
-    (path / "t-0" / f"{1:020d}.log").unlink()
-
-
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_lost_segment_is_an_error_unless_it_is_skipped(tmp_path: Path, threads: int) -> None:
     """Where a read comes to the place of the segment."""
-    lose_a_segment(tmp_path, "delete")
+    lose_a_segment(tmp_path)
     some: dict[str, Any] = {"columns": ["offset"], "threads": threads}
     found: list[DamagedRange] = []
 

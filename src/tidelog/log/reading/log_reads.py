@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from tidelog.segment.segment import LogSegment
     from tidelog.segment.txn_index import AbortedTxn
 
+    OnHole = Callable[[tuple[int, int]], object]
+    """Called with offsets ``[start, end)`` that no segment holds, before what follows them."""
+
 
 @dataclass(frozen=True)
 class FetchData:
@@ -213,16 +216,23 @@ def resolve(view: LogView, place: LogOffsetMetadata) -> LogOffsetMetadata:
     return LogOffsetMetadata(place.offset, log_end.segment_base_offset, log_end.position)
 
 
-def iterate(read: Callable[[int], FetchData], start_offset: int) -> Iterator[RecordColumns]:
+def iterate(
+    read: Callable[[int], FetchData],
+    start_offset: int,
+    on_hole: OnHole = lambda _: None,
+) -> Iterator[RecordColumns]:
     """Yield the records from ``start_offset`` on, in order, until ``read`` finds nothing more.
 
-    Control batches, and the transactions that ``read`` returns as aborted, are left out. Raises
-    CorruptMessage at the first bad batch, after all records before it.
+    Control batches, and the transactions that ``read`` returns as aborted, are left out.
+    Raises CorruptMessage at the first bad batch, after all records before it.
     """
     offset = next_offset = start_offset
     while True:
         with read(offset) as found:
             piece, error = found.batches()
+            base_offset = found.first_offset.segment_base_offset
+        if offset < base_offset:
+            on_hole((offset, base_offset))
         if piece is not None:
             shown = without_aborted(piece.batches_in_data, found.aborted or ())
             next_offset = yield from ascending(piece.data, shown, next_offset)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from tidelog.log.leader_epoch import LeaderEpochCache
     from tidelog.log.producers.producer_entry import ProducerStateEntry
     from tidelog.log.producers.producer_state import ProducerStateManager
+    from tidelog.log.reading.log_reads import OnHole
     from tidelog.log.reading.offset_lookup import TimestampedOffset
     from tidelog.log.reading.record_count import RecordCount
     from tidelog.log.retention.retention_rules import SegmentFacts
@@ -292,11 +293,16 @@ class ReadableLog(OfOneProcess, Told):
         start_offset: int | None = None,
         *,
         isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
+        on_hole: OnHole = lambda _: None,
     ) -> Iterator[RecordColumns]:
-        """Yield what ``records`` yields, many records at a time."""
+        """Yield what ``records`` yields, many records at a time.
+
+        ``on_hole`` is called with offsets ``[start, end)`` that no segment holds, before what
+        follows them.
+        """
         start = self.local_log_start_offset if start_offset is None else start_offset
         level = Isolation.of(isolation)
-        return iterate(lambda offset: self.read(offset, isolation=level), start)
+        return iterate(lambda offset: self.read(offset, isolation=level), start, on_hole)
 
     def settled_records(self, start_offset: int) -> Iterator[Record]:
         """Yield the records from ``start_offset`` to the high watermark that no marker can undo.

@@ -6,18 +6,32 @@ checkpoint. Kafka does not look for them.
 
 from __future__ import annotations
 
+import logging
+import os
 from contextlib import suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 from tidelog.codec.offset_text import offsets_text
-from tidelog.errors import CorruptMessage
+from tidelog.datadir.effective_config import POLICY
+from tidelog.datadir.offset_checkpoints import CLEANER_OFFSET_FILE, read_offsets
+from tidelog.errors import CorruptMessage, DataLoss
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from tidelog.env.files import FileSystem
     from tidelog.readonly.log_snapshot import LogSnapshot
+    from tidelog.segment.filenames import TopicPartition
 
 
 NO_SEGMENT: Final = "no segment holds them: a file seems to be lost"
+_REMEDY: Final = (
+    "; what lies after them was read, and `tidelog verify` says whether an archive has these"
+)
+
+
+_log = logging.getLogger(__name__)
 
 
 class Hole(NamedTuple):
@@ -36,6 +50,42 @@ class Hole(NamedTuple):
         offsets = offsets_text(self.start_offset, self.end_offset)
         text = f"no segment holds {offsets}: a file seems to be lost"
         return f"{text}, unless the topic is compacted" if self.may_be_compacted else text
+
+
+def unexplained_holes(
+    holes: Iterable[tuple[int, int]],
+    key: TopicPartition,
+    data_dir: str,
+    fs: FileSystem,
+    *,
+    is_compacted: bool,
+    unknown_settings: Collection[str],
+) -> tuple[Hole, ...]:
+    """Return those of a partition's holes that compaction does not explain.
+
+    Raises KafkaStorageError for a malformed checkpoint of the cleaner.
+    """
+    if is_compacted:
+        return ()
+    path = os.path.join(data_dir, CLEANER_OFFSET_FILE)
+    cleaned = read_offsets(fs, path).get(key, 0)
+    # A broker's cleaner keeps a line here for each log that it compacts.
+    may_be_compacted = POLICY in unknown_settings and not fs.exists(path)
+    clipped = ((max(start, cleaned), end) for start, end in holes)
+    return tuple(Hole(*hole, may_be_compacted) for hole in clipped if hole[0] < hole[1])
+
+
+def check_none_lost(key: tuple[str, int], lost: Sequence[Hole]) -> None:
+    """Raise DataLoss for the first of the holes, with what a reader may do."""
+    if lost:
+        raise DataLoss(*key, *lost[0][:2], NO_SEGMENT + _REMEDY)
+
+
+def warn_of_lost(directory: str, lost: Iterable[Hole]) -> None:
+    """Log the holes of a log that are read over."""
+    for hole in lost:
+        text = "offset-gap directory=%s start_offset=%d end_offset=%d"
+        _log.warning(text, directory, hole.start_offset, hole.end_offset)
 
 
 def find_holes(snapshot: LogSnapshot, start: int, end: int) -> list[tuple[int, int]]:

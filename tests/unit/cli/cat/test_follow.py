@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from tests.machinery.lost_segment import lose_a_segment
+
 import tidelog
 from tidelog.cli.cat.follow import follow
 from tidelog.cli.partition_choice import choose_partitions
@@ -76,3 +78,12 @@ def test_what_is_written_again_after_a_truncation_is_printed(
 
     assert outcome.out.split() == ["a", "b", "c", "d", "e"]
     assert "t-0: offsets 1 to 2 were truncated after they were printed" in outcome.err
+
+
+def test_a_lost_segment_is_named(cli: Cli) -> None:
+    """Once the records after it are printed."""
+    lose_a_segment(cli.data)
+    outcome = cli.on("cat", "t", "--follow", "-n", 3, "--format", "%o")
+
+    assert outcome.out.split() == ["0", "2", "3"]
+    assert "t-0: no segment holds offset 1: a file seems to be lost" in outcome.err

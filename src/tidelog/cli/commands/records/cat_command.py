@@ -162,13 +162,13 @@ def _follow(chosen: ChosenPartitions, printing: _Printing) -> None:
     """Print the records and those that come, until there are as many as are wanted."""
     from tidelog.cli.cat.follow import follow
 
+    def print_from(place: Place, log: ReadOnlyLog, start: int | None) -> int:
+        end = _print(place, log, printing, next_offset=start)
+        _report_holes(chosen, place, log)
+        return end
+
     sys.stdout.flush()
-    rounds = follow(
-        chosen.places,
-        lambda place, log, start: _print(place, log, printing, next_offset=start),
-        moved=chosen.moved,
-    )
-    for _ in rounds:
+    for _ in follow(chosen.places, print_from, moved=chosen.moved):
         sys.stdout.flush()
         if printing.selection.is_complete:
             return
@@ -189,11 +189,15 @@ def _print_place(chosen: ChosenPartitions, place: Place, printing: _Printing) ->
             if not args.skip_damage:
                 error.remedy = skipped_by("--skip-damage")
             raise
-        holes = chosen.directory.unexplained_holes(log, log.holes)
-        has_loss = chosen.report_holes(args.command, place, holes) or bool(skipped)
+        has_loss = _report_holes(chosen, place, log) or bool(skipped)
         if _is_rescue(args):
             has_loss |= report_unread(chosen, place, log, log.log_start_offset, end)
     return has_loss
+
+
+def _report_holes(chosen: ChosenPartitions, place: Place, log: ReadOnlyLog) -> bool:
+    """Print what no segment holds of the offsets that were read; return whether there is any."""
+    return chosen.report_holes("cat", place, chosen.directory.unexplained_holes(log, log.holes))
 
 
 def _is_rescue(args: Namespace) -> bool:

@@ -1,0 +1,19 @@
+"""A directory that has lost a segment of a log, as after a power cut that took its name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import tidelog
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def lose_a_segment(path: Path, policy: str = "delete") -> None:
+    """Make the topic t with a segment for each of four records, and delete that of record 1."""
+    with tidelog.open(path, log_cleaner_enable=False) as logs:
+        logs.create_topic("t", config={"segment.bytes": "1048576", "cleanup.policy": policy})
+        for number in range(4):
+            logs.append("t", b"%d" % number + bytes(600_000), key=b"k")
+    (path / "t-0" / f"{1:020d}.log").unlink()
