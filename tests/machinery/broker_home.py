@@ -86,6 +86,11 @@ class BrokerHome:
         """Begin to ask; the answer comes later."""
         return asyncio.get_running_loop().create_task(self.ask(name, version, **values))
 
+    def create_with_epoch(self, topic: str, config: dict[str, str] | None = None) -> None:
+        """Create a topic whose epoch has begun: an append that begins one is made on a thread."""
+        self.logs.create_topic(topic, config=config)
+        self.logs.partition(topic, 0).log.maybe_assign_epoch(0, 0)
+
     async def produce(
         self, topic: str, *values: bytes, partition: int = 0, acks: int = -1, **batch: Any
     ) -> Any:

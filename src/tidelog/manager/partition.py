@@ -224,6 +224,11 @@ class Partition(OfOneProcess, Told):
         return self._log.leader_epoch if self._leader_epoch is None else self._leader_epoch
 
     @property
+    def begins_epoch(self) -> bool:
+        """Whether the next append begins a leader epoch, for which it writes and syncs a file."""
+        return self._log.latest_epoch != self.leader_epoch
+
+    @property
     def has_own_epochs(self) -> bool:
         """Whether nobody else gives it leader epochs, by ``lead`` or ``follow``."""
         return self._leader_epoch is None

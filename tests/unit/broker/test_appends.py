@@ -107,6 +107,24 @@ def test_records_wait_in_their_order() -> None:
     with_broker(test)
 
 
+def watched_appends(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Return a list that gets whether each append is made on the event loop."""
+    is_on_loop: list[bool] = []
+    plain = Partition.append_locked
+
+    def append(self: Partition, *given: Any, **how: Any) -> Any:
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:  # as on any other thread
+            is_on_loop.append(False)
+        else:
+            is_on_loop.append(True)
+        return plain(self, *given, **how)
+
+    monkeypatch.setattr(Partition, "append_locked", append)
+    return is_on_loop
+
+
 @pytest.mark.parametrize(
     ("compression_type", "codec", "value_bytes", "is_long"),
     [
@@ -129,28 +147,28 @@ def test_what_has_to_be_unpacked_or_compressed_is_not_done_on_the_event_loop(
     is_long: bool,
 ) -> None:
     """Others would wait for it; what comes after it to the same partition does."""
-    is_on_loop: list[bool] = []
-    plain = Partition.append_locked
-
-    def append(self: Partition, *given: Any, **how: Any) -> Any:
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:  # as on any other thread
-            is_on_loop.append(False)
-        else:
-            is_on_loop.append(True)
-        return plain(self, *given, **how)
-
-    monkeypatch.setattr(Partition, "append_locked", append)
+    is_on_loop = watched_appends(monkeypatch)
 
     async def test(home: BrokerHome) -> None:
-        home.logs.create_topic("c", config={"compression.type": compression_type})
+        home.create_with_epoch("c", {"compression.type": compression_type})
         large = Random(7).randbytes(value_bytes)
         waiting = begin(home.produce("c", large, codec=codec)), begin(home.produce("c", b"small"))
         for one in waiting:
             assert code(await answered(one)) is ErrorCode.NONE
         assert [record.value for record in home.logs.read("c")] == [large, b"small"]
         assert is_on_loop[0] is not is_long
+
+    with_broker(test)
+
+
+def test_a_leader_epoch_is_not_begun_on_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It syncs a file, and after a crash each log begins one."""
+    is_on_loop = watched_appends(monkeypatch)
+
+    async def test(home: BrokerHome) -> None:
+        for value in (b"a", b"b"):
+            assert code(await home.produce("t", value)) is ErrorCode.NONE
+        assert is_on_loop == [False, True]
 
     with_broker(test)
 

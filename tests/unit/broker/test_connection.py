@@ -147,7 +147,7 @@ def with_home(test: Callable[[BrokerHome], Coroutine[Any, Any, None]], **setting
 
     async def scenario() -> None:
         async with BrokerHome(**settings) as home:
-            home.logs.create_topic("t")
+            home.create_with_epoch("t")
             await test(home)
 
     run(scenario())

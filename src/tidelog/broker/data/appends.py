@@ -1,8 +1,8 @@
 """Appends of the event loop, which never waits for a lock that another thread has.
 
 A large commit, the cleaner or a slow disk holds a partition for as long as it takes. On the event
-loop, waiting for it would keep all clients waiting, and so would compressing a large batch. Kafka's
-brokers append on threads of requests.
+loop, waiting for it would keep all clients waiting, and so would compressing a large batch, or
+writing down the leader epoch that an append begins. Kafka's brokers append on threads of requests.
 """
 
 from __future__ import annotations
@@ -52,6 +52,8 @@ class Appends:
         call.
         """
         queue = self._queues.get(partition)
+        # After a crash each log begins an epoch: with two syncs each, they took seconds together.
+        is_long = is_long or partition.begins_epoch
         if queue is None and not is_long:
             with partition.listeners:
                 log = partition.try_lock()
