@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from contextlib import nullcontext
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from tidelog.errors import (
     ArchivedLogLost,
     CleaningAborted,
     CorruptArchive,
+    DataLoss,
     KafkaStorageError,
     OffsetOutOfRange,
 )
@@ -73,9 +75,14 @@ def state_of(store: ObjectModel, manager: LogManager, topic: str = "t") -> Chain
     return Chain(store, manager.topic(topic).topic_id, 0, manager.machine.rng).read()
 
 
-def owned(manager: LogService) -> list[int]:
-    """Return the offsets that the owner reads."""
-    return [record.offset for record in Logs(manager).read("t", 0)]
+def owned(manager: LogService, *, lost: tuple[int, int] | None = None) -> list[int]:
+    """Return the offsets that the owner reads; check that all of ``lost`` is reported after it."""
+    found: list[int] = []
+    with nullcontext() if lost is None else pytest.raises(DataLoss) as error:
+        found += (record.offset for record in Logs(manager).read("t", 0))
+    if error is not None:
+        assert (error.value.start_offset, error.value.end_offset) == lost
+    return found
 
 
 def archive(manager: LogService) -> None:
