@@ -602,8 +602,9 @@ class CleaningAborted(TidelogError):
 class DataLoss(_WithFields, TidelogError):
     """Requested offsets ``[start_offset, end_offset)`` no longer exist; ``cause`` gives the reason.
 
-    Nothing was skipped. The reader may continue with the remaining records by accepting the loss.
-    If ``end_offset`` is None, all offsets from the start on are missing; their number is unknown.
+    The reader may continue with the remaining records by accepting the loss, unless ``cause`` says
+    that it has read them already. If ``end_offset`` is None, all offsets from the start on are
+    missing; their number is unknown.
     """
 
     topic: str
