@@ -41,11 +41,14 @@ def flush_closed(state: LogState, end_offset: int) -> None:
     """Make the segments durable that end at or below ``end_offset``, and that they are closed.
 
     If a power cut took the name of the segment that begins there, the one before it would be
-    appended to again.
+    appended to again. The producers there are made durable, too: without the records before them
+    nothing else knows which transactions are open.
     """
     flush_up_to(state, end_offset)
     with state.context.guard.watch("flushing"):
         state.check_open()
+        if end_offset in state.producers.snapshots.unsynced:
+            state.producers.snapshots.sync(end_offset)
         _flush_files(state, end_offset, end_offset + 1, with_indexes=False)
 
 

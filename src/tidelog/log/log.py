@@ -43,7 +43,7 @@ from tidelog.records.validation.rejection import ignore_rejections
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from contextlib import AbstractContextManager
     from random import Random
     from typing import Self
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from tidelog.log.flush_times import FlushTimes
     from tidelog.log.listeners import Listeners, LogListener
     from tidelog.log.loading.load_watch import LoadWatcher
+    from tidelog.log.producers.producer_snapshot import ProducerSnapshotEntry
     from tidelog.log.retention.retention_rules import DeletedSegment
     from tidelog.records.batch_columns import BatchColumns
     from tidelog.records.builder import RecordFields
@@ -602,10 +603,25 @@ class Log(ReadableLog):
         with self._state.notices, self._state.lock, self._state.changing("truncating"):
             return truncation.truncate_to_locked(self._state, offset)
 
-    def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Drop all records and continue at ``offset``, which is the log start offset, too."""
+    def truncate_fully_and_start_at(
+        self, offset: int, producers: Sequence[ProducerSnapshotEntry] = ()
+    ) -> None:
+        """Drop all records and continue at ``offset``, which is the log start offset, too.
+
+        ``producers`` are those of records before it, which an archive has.
+        """
         with self._state.notices, self._state.lock, self._state.changing("truncating"):
-            truncation.truncate_fully_locked(self._state, offset)
+            truncation.truncate_fully_locked(self._state, offset, producers)
+
+    def archived_producers(self, offset: int) -> Sequence[ProducerSnapshotEntry]:
+        """Return what is known of the producers of records that only an archive has.
+
+        ``offset`` is where the disk begins. Transactions that are open there may end after it.
+        """
+        if self.log_start_offset >= offset:
+            return ()
+        with self.watch("reading a producer snapshot"):
+            return self._state.producers.snapshots.read(offset)
 
     def check_appendable(self) -> None:
         """Raise the error that an append would raise whatever it brings.

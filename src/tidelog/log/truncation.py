@@ -17,8 +17,10 @@ from tidelog.log.producers.replay import check_markers
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
+    from tidelog.log.producers.producer_snapshot import ProducerSnapshotEntry
     from tidelog.log.state import LogState
 
 _log = logging.getLogger(__name__)
@@ -59,8 +61,10 @@ def truncate_to_locked(state: LogState, offset: int) -> bool:
     return True
 
 
-def truncate_fully_locked(state: LogState, offset: int) -> None:
-    """Drop all records and continue at ``offset``."""
+def truncate_fully_locked(
+    state: LogState, offset: int, producers: Sequence[ProducerSnapshotEntry] = ()
+) -> None:
+    """Drop all records and continue at ``offset``, with what is known of producers there."""
     if offset < 0:
         raise InvalidArgument(f"cannot start at the negative offset {offset}")
     _check_not_pinned(state)
@@ -70,7 +74,7 @@ def truncate_fully_locked(state: LogState, offset: int) -> None:
         state.end_contradiction()
         with _all_or_offline(state):
             state.epochs.truncate_all()
-            state.producers.truncate_fully_and_start_at(offset)
+            state.producers.truncate_fully_and_start_at(offset, producers)
             _settle(state, offset, offset, high_watermark=offset)
 
 
@@ -113,6 +117,7 @@ def _settle(
         log_start_offset=log_start_offset,
         last_offset=log_end_offset,
         now_ms=state.context.clock.now_ms(),
+        is_archived=state.context.config.remote_storage_enable,
     )
     # A deleted snapshot must not come back after a crash, when the log has grown past it.
     state.context.fs.sync_directory(state.context.directory)

@@ -23,12 +23,18 @@ PIECE_BYTES: Final = 1 << 20
 _FAR: Final = (1 << 31) - 1
 
 
+def begin(current: Log, copy: Log) -> None:
+    """Let the copy begin where the disk has the log, with the producers of what its archive has."""
+    start = current.local_log_start_offset
+    copy.truncate_fully_and_start_at(start, current.archived_producers(start))
+
+
 def align(current: Log, copy: Log) -> None:
     """Make the copy hold nothing that the log does not: either may have been truncated since."""
     if copy.log_end_offset > current.log_end_offset:
         copy.truncate_to(current.log_end_offset)
     if copy.log_end_offset < current.local_log_start_offset:
-        copy.truncate_fully_and_start_at(current.local_log_start_offset)
+        begin(current, copy)
     copy.update_high_watermark(min(current.high_watermark, copy.log_end_offset))
     copy.maybe_increment_log_start_offset(min(current.local_log_start_offset, copy.high_watermark))
     first = current.segments.first_base_offset
@@ -37,7 +43,7 @@ def align(current: Log, copy: Log) -> None:
         # segment a checkpoint notes where: that would hide what the archive has before it.
         copy.delete_segments_below_start()
         if copy.local_log_start_offset > copy.segments.first_base_offset:
-            copy.truncate_fully_and_start_at(current.local_log_start_offset)
+            begin(current, copy)
 
 
 def take_up(key: TopicPartition, current: Log, copy: Log) -> None:
@@ -55,7 +61,7 @@ def take_up(key: TopicPartition, current: Log, copy: Log) -> None:
     is_there = end > current.local_log_start_offset and _is_same_at(end - 1, current, copy)
     if not (is_there and _is_as_large(current, copy)):
         _log.warning("move-begun-anew topic=%s partition=%d", *key)
-        copy.truncate_fully_and_start_at(current.local_log_start_offset)
+        begin(current, copy)
 
 
 def _is_as_large(current: Log, copy: Log) -> bool:

@@ -193,7 +193,7 @@ class PartitionMover(ManagerPart):
         for log_dir, left in self._creator.copies.of(key):
             self._deleter.remove_unopened_copy(key, log_dir, left)
         copy = self._creator.create_copy(key, self._log_dirs.online(path), current.topic_id)
-        copy.truncate_fully_and_start_at(current.local_log_start_offset)
+        copied_log.begin(current, copy)
 
     def _check_not_held(self, key: TopicPartition) -> None:
         """Raise CommitPending while a journal of the source directory names the partition."""
@@ -234,7 +234,7 @@ class PartitionMover(ManagerPart):
         self._delete_others(key, copy)
         with self._resuming(key):
             if not self._log_dirs.of(copy).was_clean:
-                copy.truncate_fully_and_start_at(current.local_log_start_offset)
+                copied_log.begin(current, copy)
                 self._registry.note_cut(key)
             copied_log.take_up(key, current, copy)
 

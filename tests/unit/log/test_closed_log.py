@@ -70,6 +70,7 @@ ENDS: Final = {"close", "close_handlers", "delete", "open"}
 
 HARMLESS: Final = {
     "add_listener",
+    "archived_producers",
     "check_appendable",
     "check_delete_records",
     "note_archived",

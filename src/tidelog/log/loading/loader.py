@@ -180,6 +180,7 @@ class LogLoader:
             log_start_offset=start,
             last_offset=next_offset,
             now_ms=self._context.clock.now_ms(),
+            is_archived=self._context.config.remote_storage_enable,
             after_clean_shutdown=self._checkpoints.is_clean,
             sync=False,
         )

@@ -155,6 +155,7 @@ class SegmentRecovery:
             log_start_offset=self._log_start_offset,
             last_offset=segment.base_offset,
             now_ms=context.clock.now_ms(),
+            is_archived=context.config.remote_storage_enable,
             sync=False,
         )
         observer = _Observer(self._epochs, producers, self._meter)

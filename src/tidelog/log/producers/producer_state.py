@@ -232,13 +232,16 @@ class ProducerStateManager:
             _log.warning("snapshot-not-written path=%s reason=%s", path, error)
             return None
 
-    def truncate_and_reload(self, start_offset: int, end_offset: int, now_ms: int) -> None:
+    def truncate_and_reload(
+        self, start_offset: int, end_offset: int, now_ms: int, *, keeps_first: bool = False
+    ) -> None:
         """Return to the newest snapshot in (start, end]; later batches must be replayed.
 
         ``map_end_offset`` is where from: the snapshot's offset, or ``start_offset``.
+        ``keeps_first``: one at the start counts, too.
         Source: Kafka ProducerStateManager.truncateAndReload.
         """
-        self.snapshots.delete_outside(start_offset, end_offset)
+        self.snapshots.delete_outside(start_offset - keeps_first, end_offset)
         if end_offset == self.map_end_offset:
             self.on_log_start_offset_incremented(start_offset)
             return
@@ -253,12 +256,17 @@ class ProducerStateManager:
         self._load(map(ProducerStateEntry.from_snapshot, entries), now_ms)
         self.map_end_offset = self.last_snapshot_offset = offset
 
-    def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Forget everything, snapshots too, and continue from ``offset``."""
+    def truncate_fully_and_start_at(
+        self, offset: int, entries: Sequence[ProducerSnapshotEntry] = ()
+    ) -> None:
+        """Forget everything, snapshots too, and continue from ``offset`` with these producers."""
         self._clear()
         self.snapshots.delete_all()
         self.last_snapshot_offset = 0
         self.map_end_offset = offset
+        if entries:
+            self.load_snapshot(offset, entries, self._clock.now_ms())
+            self.snapshots.write(offset, entries, sync=True)
 
     def return_to(self, offset: int) -> None:
         """Continue from ``offset``, after which there are no batches and no snapshot counts."""

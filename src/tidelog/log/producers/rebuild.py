@@ -28,6 +28,7 @@ def rebuild_producer_state(
     log_start_offset: int,
     last_offset: int,
     now_ms: int,
+    is_archived: bool,
     after_clean_shutdown: bool = False,
     sync: bool = True,
 ) -> None:
@@ -37,6 +38,9 @@ def rebuild_producer_state(
     left at the bases of the last two segments and at ``last_offset``. After a clean shutdown a log
     without any snapshot had no producers, so nothing is read. Without ``sync`` the snapshots become
     durable when the log is closed: one that a power cut takes is made again by the next start.
+
+    Of a log that ``is_archived`` the archive may have records of transactions whose markers are
+    here: the snapshot at the log start alone knows where they began.
 
     The batches are replayed also if no producer was active, unlike in Kafka: one that has expired
     may have a transaction that is open in the snapshot, or whose marker was truncated.
@@ -49,7 +53,7 @@ def rebuild_producer_state(
             producers.map_end_offset = offset
             producers.take_snapshot_if_room(sync=sync)
         return
-    producers.truncate_and_reload(log_start_offset, last_offset, now_ms)
+    producers.truncate_and_reload(log_start_offset, last_offset, now_ms, keeps_first=is_archived)
     if last_offset > producers.map_end_offset:
         _log.info(
             "producer-state-replayed directory=%s start_offset=%d end_offset=%d",

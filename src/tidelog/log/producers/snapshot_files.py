@@ -129,6 +129,13 @@ class SnapshotFiles:
         for offset in sorted(self.unsynced.intersection(self._offsets)):
             self.sync(offset)
 
+    def read(self, offset: int) -> list[ProducerSnapshotEntry]:
+        """Return the entries of the snapshot at ``offset``; none if it is not there, or unsound."""
+        try:
+            return read_snapshot(self._fs, self.path(offset))
+        except (CorruptSnapshot, FileNotFoundError):
+            return []
+
     def read_latest(self) -> tuple[int, list[ProducerSnapshotEntry]] | None:
         """Return offset and entries of the newest readable snapshot; delete unreadable ones."""
         while (offset := self.latest) is not None:
