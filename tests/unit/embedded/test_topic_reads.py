@@ -17,9 +17,12 @@ from tidelog.errors import (
     OffsetOutOfRange,
     UnknownTopicOrPartition,
 )
+from tidelog.records.builder import build_batch
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
+
+    from tests.machinery.fields import ProducerFields
 
 VALUES = [b"a", b"b", b"c", b"d"]
 """By partition: one to each of the first two, two to the last."""
@@ -219,6 +222,29 @@ def test_a_read_can_be_limited_in_time(home: DataHome, *, is_owner: bool) -> Non
             read(0, 9, since=1_000)
         with pytest.raises(InvalidArgument, match="is before 1970"):
             read(since=-1)
+
+
+def test_a_read_from_a_time_looks_behind_records_that_are_gone() -> None:
+    """Compaction, or the log start, may have taken those of the first segment of that time."""
+    home = DataHome()
+    with home.open() as logs:
+        logs.create_topic("t", config={"retention.ms": "-1"})
+        logs.append("t", b"deleted", timestamp=90)
+        logs.delete_records("t", 0, 1)
+        logs.roll("t")
+        logs.append("t", b"left", timestamp=50)
+        logs.create_topic("c", config={"cleanup.policy": "compact", "segment.bytes": "1048576"})
+        # The last batch of its producer, which stays without a record.
+        producer: ProducerFields = {"producer_id": 1, "producer_epoch": 0}
+        first = build_batch([(90, b"k", b"old", ())], **producer, base_sequence=0)
+        logs.partition("c", 0).append(first)
+        logs.roll("c")
+        logs.append("c", bytes(1_048_450), key=b"of a full segment", timestamp=60)
+        logs.append("c", b"new", key=b"k", timestamp=70)
+        logs.roll("c")
+        logs.compact("c")
+        assert [one.offset for one in logs.read("t", since=40)] == [1]
+        assert [one.offset for one in logs.read("c", since=40)] == [1, 2]
 
 
 def test_the_last_records_are_those_that_a_reader_sees(home: DataHome) -> None:

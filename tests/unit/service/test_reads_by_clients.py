@@ -145,3 +145,20 @@ def test_the_first_committed_record_comes_before_all_is_received(
     assert len(first) == 1
     assert len(all_objects) > 10
     assert sum(size for _, size in received) < 1.2 * sum(map(len, store.objects.values()))
+
+
+def test_a_time_is_found_behind_records_of_the_archive_that_were_deleted(store: Timed) -> None:
+    """Their segments stay in the archive until all of them are deleted."""
+    home = ManagerHome()
+    with home.open(tidelog_archive_uri=URI) as manager:
+        manager.create_topic("t", config=ARCHIVED)
+        append(manager, 20)
+        archive_and_delete(home, manager)
+        log, logs = manager.partition("t", 0).log, Logs(manager)
+        first = next(logs.read("t", 0)).timestamp
+        for start in range(1, log.local_log_start_offset):
+            logs.delete_records("t", 0, start)
+            found = logs.offset_at("t", 0, first)
+            assert found is not None
+            assert found.offset == start
+        assert store.objects

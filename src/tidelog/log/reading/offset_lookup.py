@@ -52,12 +52,19 @@ class SearchedLog(NamedTuple):
 
 
 def fetch_offset(
-    log: SearchedLog, epochs: Callable[[], Sequence[tuple[int, int]]], target: int
+    log: SearchedLog,
+    epochs: Callable[[], Sequence[tuple[int, int]]],
+    target: int,
+    *,
+    looks_on: bool,
 ) -> TimestampedOffset | None:
     """Return the offset for ``target``: an ``OffsetTarget``, or a time in ms.
 
     For a time: the first record from the log start on with that timestamp or a later one. None if
     there is no such record. ``epochs`` returns the leader epochs with their first offsets.
+
+    ``looks_on``: in all segments that reach the time. Kafka looks in the first of them alone, and
+    finds nothing if compaction or the log start has removed the records that did.
     """
     if target in {OffsetTarget.EARLIEST, OffsetTarget.EARLIEST_LOCAL}:
         known = [epoch for epoch, first in epochs()[:1] if first <= log.start_offset]
@@ -74,9 +81,9 @@ def fetch_offset(
         if newest is not None:
             found = newest[0].find_max_timestamp(newest[1])
     else:
-        # As in Kafka, the search ends in the first segment that reaches the time, even if
-        # compaction has removed the records that did.
         late = (each for each in log.segments if each[0].largest_timestamp() >= target)
-        for segment, bounds in islice(late, 1):
+        for segment, bounds in islice(late, None if looks_on else 1):
             found = segment.find_offset_by_timestamp(target, log.start_offset, bounds)
+            if found is not None:
+                break
     return TimestampedOffset(*found) if found else None
