@@ -684,5 +684,7 @@ class Logs(OfOneProcess, DrawnLogs):
 
 def _offsets(log: Log) -> Offsets:
     found = log.offset_snapshot()
-    places = (found.log_start, found.high_watermark, found.last_stable, found.log_end)
-    return Offsets(*(place.offset for place in places))
+    # That of the snapshot is where the disk begins; an archived log begins in its archive.
+    start = min(log.log_start_offset, found.log_start.offset)
+    ends = (found.high_watermark, found.last_stable, found.log_end)
+    return Offsets(start, *(place.offset for place in ends))

@@ -162,3 +162,17 @@ def test_a_time_is_found_behind_records_of_the_archive_that_were_deleted(store: 
             assert found is not None
             assert found.offset == start
         assert store.objects
+
+
+def test_the_owner_is_told_where_an_archived_log_begins(store: Timed) -> None:
+    """Not where the disk does."""
+    home = ManagerHome()
+    with home.open(tidelog_archive_uri=URI) as manager:
+        manager.create_topic("t", config=ARCHIVED)
+        append(manager, 20)
+        archive_and_delete(home, manager)
+        log, logs = manager.partition("t", 0).log, Logs(manager)
+        logs.delete_records("t", 0, 2)
+        assert log.local_log_start_offset > 2
+        assert logs.offsets("t", 0) == (2, 20, 20, 20)
+        assert store.objects
