@@ -148,7 +148,7 @@ def _run(argv: Sequence[str] | None) -> int:
 def _run_command(args: Namespace) -> int:
     code: int
     if not hasattr(args, "printed_events"):  # the service sets up logging itself
-        code = args.run(args)
+        code = args.module.run(args)
         return code
     if "tidelog.store.store_counts" in sys.modules:  # a program may run several commands
         sys.modules["tidelog.store.store_counts"].STORE_COUNTS.clear()
@@ -160,7 +160,7 @@ def _run_command(args: Namespace) -> int:
         printing_notices(args.command, verbose=args.verbose, left_out=args.printed_events),
     ):
         try:
-            code = args.run(args)
+            code = args.module.run(args)
         finally:
             if args.verbose:
                 from tidelog.cli.terminal import print_store_use

@@ -7,6 +7,7 @@ command load them all.
 from __future__ import annotations
 
 from argparse import SUPPRESS
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
@@ -15,7 +16,7 @@ from tidelog.cli.options import EXIT_CODES
 from tidelog.cli.terminal import screen_width
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from types import ModuleType
 
 DESCRIPTION: Final = """\
@@ -100,20 +101,29 @@ def misplaced(words: Sequence[str]) -> str | None:
 
 def make_parser(words: Sequence[str] = ()) -> CommandParser:
     """Return a parser of the command that ``words`` begin with; of every command, if of none."""
-    named = [name for name in words[:1] if name in COMMAND_MODULES]
+    command = words[0] if words else ""
+    return _parser_of(command) if command in COMMAND_MODULES else _make_parser(COMMAND_MODULES)
+
+
+@cache  # a program may run several commands, and making a parser takes longer than parsing
+def _parser_of(command: str) -> CommandParser:
+    return _make_parser([command])
+
+
+def _make_parser(names: Collection[str]) -> CommandParser:
     parser = CommandParser(
         prog="tidelog",
         usage="%(prog)s [-h] [-V] COMMAND ...",
         description=DESCRIPTION,
-        epilog=EXIT_CODES if named else f"{_listing()}\n\n{EXIT_CODES}",
+        epilog=f"{_listing()}\n\n{EXIT_CODES}" if len(names) > 1 else EXIT_CODES,
     )
     parser.add_argument("-V", "--version", action="store_true", help="print the version and exit")
     commands = parser.add_subparsers(
         dest="command", metavar="COMMAND", help=SUPPRESS, prog=parser.prog
     )
-    for name in named or COMMAND_MODULES:
+    for name in names:
         module = _module(name)
-        module.COMMAND.add_to(commands).set_defaults(run=module.run)
+        module.COMMAND.add_to(commands).set_defaults(module=module)
     return parser
 
 

@@ -122,6 +122,17 @@ def test_settings_are_repeatable() -> None:
     assert args.options == [("a", "1"), ("b", "c=d"), ("e", "")]
 
 
+def test_a_command_line_leaves_nothing_to_the_next() -> None:
+    """A program may run several commands: their parser is one, what they are given is not."""
+    words = ["create", "t", "-d", "x"]
+    first = make_parser(words).parse_args([*words, "-o", "a=1", "-v"])
+    second = make_parser(words).parse_args(words)
+
+    assert make_parser(words) is make_parser(["create"])
+    assert (first.options, first.verbose) == ([("a", "1")], True)
+    assert (second.options, second.verbose, second.directories) == ([], False, ["x"])
+
+
 def test_options_cannot_be_abbreviated() -> None:
     """So a new option cannot change the meaning of an existing command line."""
     with pytest.raises(SystemExit):

@@ -44,7 +44,7 @@ def run(args: Namespace) -> int:
     """Do as ``run``, and serve clients."""
     args.serves = True
     if args.listen:
-        args.options.append(("listeners", ",".join(args.listen)))
+        args.options = [*args.options, ("listeners", ",".join(args.listen))]
     return run_command.run(args, partial(_open_door, args))
 
 
