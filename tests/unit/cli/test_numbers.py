@@ -30,12 +30,15 @@ BARE = re.compile(r"(?<![\w.,:=/-])\d{4,}(?![\w.-])")
 @pytest.fixture
 def large(cli: Cli) -> Cli:
     """A topic of numbers that need a separator, with an open transaction and one not applied."""
+    return cli.made(make_large)
+
+
+def make_large(cli: Cli) -> None:
     cli.on("create", "t")
     with tidelog.open(cli.data) as logs:
         logs.append_all("t", [(b"key", b"v" * 90)] * RECORDS)
     begin(cli, 9)
     leave_pending(cli.data)
-    return cli
 
 
 def test_numbers_of_people_have_separators(large: Cli) -> None:

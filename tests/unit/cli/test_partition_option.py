@@ -22,12 +22,15 @@ COMMANDS = (
 @pytest.fixture
 def two(cli: Cli) -> Cli:
     """A topic of two partitions with a record in each, and another topic."""
+    return cli.made(make_two)
+
+
+def make_two(cli: Cli) -> None:
     cli.on("create", "t", "-p", "2", "-o", "retention.ms=-1")
     cli.on("create", "u", "-p", "2")
     for number in (0, 1):
         record = f'{{"key": "k", "value": "v{number}", "partition": {number}}}\n'
         assert cli.on("append", "t", "--format", "json", stdin=record).code == 0
-    return cli
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -47,6 +47,10 @@ def printed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Printed]:
 @pytest.fixture
 def records(cli: Cli) -> Cli:
     """Topic t with six records in two partitions, one of them with headers, one without value."""
+    return cli.made(make_records)
+
+
+def make_records(cli: Cli) -> None:
     cli.on("create", "t", "-p", 2)
     for partition in (0, 1):
         lines = [
@@ -56,7 +60,6 @@ def records(cli: Cli) -> Cli:
         ]
         given = "".join(json.dumps(one) + "\n" for one in lines)
         assert cli.on("append", "t", "-p", partition, "--format", "json", stdin=given).code == 0
-    return cli
 
 
 def table_of(form: str, data: bytes) -> pa.Table:

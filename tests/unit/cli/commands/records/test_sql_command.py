@@ -25,13 +25,16 @@ FIRST_MS = 1_000_000_000_000
 @pytest.fixture
 def readings(cli: Cli) -> Cli:
     """Six records in two partitions of topic t, of which one has a key that is not text."""
+    return cli.made(make_readings)
+
+
+def make_readings(cli: Cli) -> None:
     with tidelog.open(cli.data) as logs:
         logs.create_topic("t", 2)
         for number in range(6):
             value = json.dumps({"n": number}).encode()
             key = b"\xff" if number == 5 else b"k%d" % (number % 2)
             logs.append("t", value, key=key, partition=number % 2, timestamp=FIRST_MS + number)
-    return cli
 
 
 def rows(cli: Cli, query: str, *words: str) -> list[dict[str, Any]]:

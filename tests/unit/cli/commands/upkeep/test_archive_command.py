@@ -25,13 +25,17 @@ SETTINGS = {"internal.segment.bytes": "400", "retention.ms": "-1"}
 @pytest.fixture
 def lake(cli: Cli, tmp_path: Path) -> str:
     """Return where an archive is of topic t, whose records 0 to 39 lie in two partitions."""
+    cli.made(make_40)
+    uri = (tmp_path / "lake").as_uri()
+    assert cli.on("archive", "t", "--to", uri).code == 0
+    return uri
+
+
+def make_40(cli: Cli) -> None:
     with tidelog.open(cli.data, log_cleaner_enable=False) as logs:
         logs.create_topic("t", 2, config=SETTINGS)
         logs.create_topic("c", config={"cleanup.policy": "compact"})
     add(cli, range(40))
-    uri = (tmp_path / "lake").as_uri()
-    assert cli.on("archive", "t", "--to", uri).code == 0
-    return uri
 
 
 def add(cli: Cli, numbers: range) -> None:

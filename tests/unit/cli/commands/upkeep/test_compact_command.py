@@ -34,11 +34,14 @@ SETTINGS = ("-o", "cleanup.policy=compact", "-o", "internal.segment.bytes=90")
 @pytest.fixture
 def dirty(cli: Cli) -> Cli:
     """A compacted topic of one record a segment: a, b, a, a tombstone for b, and an active one."""
+    return cli.made(make_dirty)
+
+
+def make_dirty(cli: Cli) -> None:
     assert cli.on("create", "t", *SETTINGS, "-o", "delete.retention.ms=1000").code == 0
     for key, value in (("a", "1"), ("b", "1"), ("a", "2"), ("b", None), ("c", "1")):
         line = json.dumps({"key": key, "value": value, "timestamp": 1_700_000_000_000})
         assert cli.on("append", "t", "--format", "json", stdin=line + "\n").code == 0
-    return cli
 
 
 def test_a_range_that_compaction_has_emptied_is_explained(dirty: Cli) -> None:
