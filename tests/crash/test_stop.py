@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -21,6 +20,7 @@ from tests.machinery.scale import scaled
 
 import tidelog
 from tidelog.segment.filenames import log_delete_directory_name
+from tidelog.service.requests.request import Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -102,8 +102,9 @@ def to_move(first: Path, second: Path) -> None:
     with tidelog.open(first, second):
         pass
     for number in range(6):
-        request = {"version": 1, "topic": "t", "partition": number, "target": str(second)}
-        (first / f"tidelog.{number:032x}.move").write_text(json.dumps(request), "utf-8")
+        arguments = {"partitions": {"t": [number]}, "target": str(second)}
+        request = Request("move", arguments, deadline_ms=1 << 60)
+        (first / f"tidelog.{number:032x}.request").write_bytes(request.encoded())
 
 
 def to_retain(first: Path, second: Path) -> None:
@@ -241,7 +242,7 @@ def last_values(directories: list[Path]) -> dict[str, object]:
     """Return of each partition its end, and its last value of each key."""
     first, *more = directories
     found: dict[str, object] = {}
-    for request in first.glob("tidelog.*.move"):
+    for request in first.glob("tidelog.*.request*"):
         request.unlink()
     with tidelog.open(first, *more, log_cleaner_enable=False, retention_ms=-1) as logs:
         while any(log.directory.endswith("-future") for log in logs.manager.all_logs()):
@@ -268,7 +269,7 @@ def copy(directories: list[Path], root: Path) -> list[Path]:
     for path in directories:
         copies.append(root / path.name)
         shutil.copytree(path, copies[-1])
-    for request in copies[0].glob("tidelog.*.move"):
+    for request in copies[0].glob("tidelog.*.request"):
         text = request.read_text("utf-8")
         request.write_text(text.replace(str(directories[1]), str(copies[1])), "utf-8")
     return copies

@@ -143,7 +143,7 @@ HARMLESS: Final = (
     Entry(plain, f"file-0.{HEX}-future"),
     Entry(plain, "tidelog.notes"),
     Entry(directory, "tidelog.own"),
-    Entry(fifo, "tidelog.fifo.move"),
+    Entry(fifo, f"tidelog.{HEX}.request"),
     Entry(dangling, "tidelog.gone.staged"),
     Entry(plain, "t-0/notes.txt"),
     Entry(plain, "t-0/foo.log"),

@@ -19,7 +19,6 @@ from tidelog.service.late_loading import LateLoader
 from tidelog.service.loading import LogLoading
 from tidelog.service.mover import PartitionMover
 from tidelog.service.reconciliation import Reconciler
-from tidelog.service.requests.move_files import MoveRequests
 from tidelog.service.requests.request_service import RequestService
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ class LogService(LogManager):
         self.tasks = BackgroundTasks(
             shared,
             deleter=self._deleter,
-            requests=RequestService(self, MoveRequests(registry, self._mover)),
+            requests=RequestService(self),
             reopener=self._reopener,
             late=LateLoader(shared, first_use=self._first_use, mover=self._mover),
             staged=self.staged_commits,

@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 import sys
-from collections import Counter, deque
+from collections import Counter
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from functools import cache
@@ -45,7 +45,6 @@ TELLING = {"message.timestamp.type", "compression.type"}
 """With these the time of day, or a codec's version, would stand in a batch that is appended."""
 UNIQUE = re.compile(r"[0-9a-f]{32}")
 CHECKPOINT = re.compile(r"[^/]+-offset-checkpoint")
-ROUNDS = 1000
 LEAST_DRAWN, MOST_EPOCHS = 1 << 12, 1 << 31
 """Leader epochs from there on begin after a loss."""
 BATCH_HEADER_BYTES = 61
@@ -260,7 +259,6 @@ def service_facts(directories: list[Path]) -> Row:
     first, *more = directories
     copies = [path for directory in directories for path in directory.glob("*-future")]
     with tidelog.open(first, *more, config=SETTINGS) as logs:
-        await_answers(logs, directories)
         for path in copies:  # a move that is under way already is only waited for
             topic, _, number = path.name.partition(".")[0].rpartition("-")
             logs.move_partition(topic, int(number), path.parent)
@@ -284,17 +282,6 @@ def service_facts(directories: list[Path]) -> Row:
 def partitions_of(directory: Path) -> list[str]:
     """Name the live partitions that lie in a data directory."""
     return list(offsets_of(directory)["partitions"])
-
-
-def await_answers(logs: Any, directories: list[Path]) -> None:
-    """Wait until no request to move a partition waits any more."""
-    topic = min(logs.topics())
-    number = min(logs.topic(topic).partitions)
-    for _ in range(ROUNDS):
-        if not any(path for directory in directories for path in directory.glob("tidelog.*.move")):
-            return
-        deque(logs.follow(topic, number, idle_ms=20), maxlen=0)
-    raise AssertionError("a request to move was not answered")
 
 
 def digests(directory: Path) -> dict[str, str]:

@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Any
 from made_by_damage import hurt_directory, hurt_marked_directory
 from made_by_hand import FIRST_MS, SEED, SMALL, died, save_all, send, stage
 from tidelog.manager.metrics_file import MetricsFiles
-from tidelog.manager.move_requests import MoveRequest
 from tidelog.records.origin import AppendOrigin
 from tidelog.testing.manager_home import ManagerHome
 
 from tidelog.codec.compression import Codec
-from tidelog.manager import move_requests
 from tidelog.records.builder import build_batch
 from tidelog.records.control import build_marker
 
@@ -148,11 +146,8 @@ def write_killed_service(target: Path) -> None:
     send(manager, "doomed", 0, 4)
     manager.create_topic("wanted", 1, SMALL)
     send(manager, "wanted", 0, 6)
-    source, target_dir = place_and_other(home, manager, "wanted")
-    ask(home, 1, source, MoveRequest("wanted", 0, f"{ROOT}/nowhere"))
-    home.clock.advance(11 * MINUTE_MS)  # the request is refused, ``stuck`` fails, ``aged`` ages
-    ask(home, 2, source, MoveRequest("wanted", 0, target_dir))
-    ask(home, 3, source, MoveRequest("flights", 0, f"{ROOT}/nowhere"))
+    source, _ = place_and_other(home, manager, "wanted")
+    home.clock.advance(11 * MINUTE_MS)  # ``stuck`` fails, ``aged`` ages
     manager.delete_topic("doomed")
     send(manager, "flights", 0, 5)
     send(manager, "flights", 1, 2)
@@ -172,11 +167,6 @@ def place_and_other(home: ManagerHome, manager: LogService, topic: str) -> tuple
     directory = manager.partition(topic, 0).log.directory
     first, second = home.paths
     return (first, second) if directory.startswith(f"{first}/") else (second, first)
-
-
-def ask(home: ManagerHome, seed: int, directory: str, request: MoveRequest) -> None:
-    """Leave a request for a service, as ``tidelog move`` does."""
-    move_requests.ask(home.fs, Random(SEED + seed), directory, request)
 
 
 def spoil(home: ManagerHome, log: Log) -> None:

@@ -50,8 +50,6 @@ LEFTOVERS = {
 """How many files lie there that processes left which ended too early, by what they are."""
 OWN_FILES = {
     "tidelog.*.*.staged": 4,
-    "tidelog.*.move": 2,
-    "tidelog.*.move-refused": 1,
     "tidelog.cleaner.failures.json": 1,
     "tidelog.metrics.prom": 2,
     "tidelog.topics.json": 20,
@@ -156,24 +154,6 @@ def logs_of(own: ModuleType, directory: Path) -> dict[str, bytes]:
     """Return the bytes of every ``.log`` file in a directory."""
     found = own.contents(directory)
     return {path: data for path, data in found.items() if path.endswith(".log")}
-
-
-def test_a_request_left_behind_is_answered(own: ModuleType, tmp_path: Path) -> None:
-    """A service that finds a request to move a partition does so, and takes the request away."""
-    a, b = (own.copy_directory(f"service-killed-{end}", tmp_path) for end in "ab")
-    requests = {path: json.loads(path.read_text()) for path in b.glob("tidelog.*.move")}
-    chosen = next(path for path, row in requests.items() if row["topic"] == "wanted")
-    chosen.write_text(json.dumps({**requests[chosen], "target": str(a)}))
-    before = own.catted(b, "wanted-0")
-
-    with tidelog.open(a, b, config=own.SETTINGS) as logs:
-        own.await_answers(logs, [a, b])
-        refused = chosen.with_suffix(".move-refused").exists()
-        logs.move_partition("wanted", 0, a)
-
-    assert (refused, len(requests)) == (False, 2)
-    assert own.catted(a, "wanted-0") == before
-    assert not (b / "wanted-0").exists()
 
 
 def newer(directory: Path) -> None:

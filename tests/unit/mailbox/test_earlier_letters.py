@@ -77,14 +77,6 @@ def test_a_request_that_a_service_of_that_release_had_taken_is_not_taken_again()
     assert letters_in(home) == []
 
 
-def test_a_request_to_move_is_carried_out() -> None:
-    """In the older form, which has no answer unless it is refused."""
-    home, manager = met("a request to move")
-
-    assert manager.partition("t", 0).log.data_dir == "/b"
-    assert [name for name in home.files("/a") if ".move" in name] == []
-
-
 @pytest.mark.parametrize("state", ["ready", "claimed"])
 def test_a_manifest_is_committed(state: str) -> None:
     """A claimed one, too: the process that claimed it has ended, and left no journal."""

@@ -24,7 +24,6 @@ from tidelog.mailbox.look import Look
 from tidelog.manager.manager_part import ManagerPart
 from tidelog.service.requests.carry_out import carry_out
 from tidelog.service.requests.home import Home
-from tidelog.service.requests.move_files import MoveFiles
 from tidelog.service.requests.request import REQUESTS, RequestFiles
 from tidelog.service.requests.request_arguments import check_arguments, partitions_of
 
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from tidelog.env.scheduler import OwnThreads, Scheduler
     from tidelog.manager.log_manager import LogManager
     from tidelog.segment.filenames import TopicPartition
-    from tidelog.service.requests.move_files import MoveRequests
     from tidelog.service.requests.request import Request
 
 MAX_CLAIMED: Final = 64
@@ -78,17 +76,16 @@ class _Job:
 
 
 class RequestService(ManagerPart):
-    """Answers the requests in the directories of a service; ``moves``: those of earlier releases.
+    """Answers the requests in the directories of a service.
 
     ``_lock`` guards the jobs and the threads.
     """
 
-    def __init__(self, manager: LogManager, moves: MoveRequests) -> None:
+    def __init__(self, manager: LogManager) -> None:
         super().__init__(manager.shared)
         self._manager: Final = manager
         self._fs: Final = self._machine.fs
         self._requests: Final = Look(self._fs, RequestFiles, self._meet)
-        self._old_moves: Final = Look(self._fs, MoveFiles, moves.answer)
         self._lock: Final = Lock()
         self._jobs: dict[RequestFiles, _Job] = {}
         self._claimed: list[_Job] = []
@@ -112,7 +109,6 @@ class RequestService(ManagerPart):
             self._claimed = []
             self._requests.look(data_dir, names)
             self._begin_all(data_dir, self._claimed)
-            self._old_moves.look(data_dir, names)
 
     def _all_jobs(self) -> list[_Job]:
         with self._lock:

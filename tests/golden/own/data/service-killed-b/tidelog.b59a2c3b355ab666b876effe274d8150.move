@@ -1,1 +1,0 @@
-{"topic": "wanted", "partition": 0, "target": "/srv/tidelog/service-killed-a"}

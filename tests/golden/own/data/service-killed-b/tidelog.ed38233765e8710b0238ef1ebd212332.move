@@ -1,1 +1,0 @@
-{"topic": "flights", "partition": 0, "target": "/srv/tidelog/nowhere"}
