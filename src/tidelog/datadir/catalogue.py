@@ -33,7 +33,7 @@ from tidelog.records.batch import INT32_MAX
 from tidelog.segment.filenames import check_topic_name, log_directory_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from uuid import UUID
 
     from tidelog.config.log_config import LogConfig
@@ -83,7 +83,7 @@ class Topic(TopicSettings):
     is_adopted: bool = False
     birth: Mapping[str, str] | None = None
     given: Mapping[str, KnownSetting] = field(default_factory=dict, compare=False)
-    _entry: str | None = field(default=None, init=False, repr=False, compare=False)
+    _entry: bytes | None = field(default=None, init=False, repr=False, compare=False)
     _drawing: Drawing | None = field(default=None, init=False, repr=False, compare=False)
 
     def _told(self) -> str:
@@ -139,15 +139,16 @@ class Topic(TopicSettings):
         return {**entry, "revision": self.revision} if self.revision else entry
 
     @property
-    def entry(self) -> str:
+    def entry(self) -> bytes:
         """The topic's entry as the file has it, with its indent.
 
         It is made once: each change of a catalogue writes all of its topics.
         """
-        if self._entry is None:
-            text = textwrap.indent(json.dumps(self.as_json(), indent=2), " " * 4)
-            object.__setattr__(self, "_entry", text)
-        return str(self._entry)
+        if self._entry is not None:
+            return self._entry
+        made = textwrap.indent(json.dumps(self.as_json(), indent=2), " " * 4).encode()
+        object.__setattr__(self, "_entry", made)
+        return made
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> Topic:
@@ -190,22 +191,27 @@ class Topic(TopicSettings):
         )
 
 
-def check_new_names(names: Iterable[str], known: Iterable[str]) -> None:
+def check_new_names(names: Iterable[str], known: Collection[str]) -> None:
     """Raise unless topics may have these names beside the ``known`` ones, and each other.
 
     Raises TopicAlreadyExists where a name is taken, InvalidTopic where it differs from another one
     only by dots for underscores, which metric names do not distinguish. Source: Kafka
     Topic.hasCollision.
     """
-    taken = set(known)
-    of_metrics = {other.replace(".", "_"): other for other in taken}
+    added: set[str] = set()
+    of_metrics: dict[str, str] | None = None
     for name in names:
-        if name in taken:
+        if name in known or name in added:
             raise TopicAlreadyExists(f"topic {name} exists")
-        other = of_metrics.setdefault(name.replace(".", "_"), name)
+        added.add(name)
+        of_metric = name.replace(".", "_")
+        if "_" not in of_metric:
+            continue  # only a name with one of the two may collide, and all are many
+        if of_metrics is None:
+            of_metrics = {other.replace(".", "_"): other for other in known}
+        other = of_metrics.setdefault(of_metric, name)
         if other != name:
             raise InvalidTopic(f"topic {name} collides with {other}: their metrics have one name")
-        taken.add(name)
 
 
 def _partition_number(text: str) -> int:
@@ -347,14 +353,14 @@ def write_catalogue(fs: FileSystem, data_dir: str, catalogue: Catalogue) -> None
 
 
 def pack_catalogue(catalogue: Catalogue) -> bytes:
-    """Return the bytes of the file."""
-    entries = ",\n".join(catalogue.topics[name].entry for name in sorted(catalogue.topics))
-    members = {
-        "version": str(_version(catalogue)),
-        "topics": f"[\n{entries}\n  ]" if entries else "[]",
-    }
+    """Return the bytes of the file, copied once: each change of a topic writes all of them."""
+    entries = [catalogue.topics[name].entry for name in sorted(catalogue.topics)]
+    head = b'{\n  "version": %d,\n  "topics": [' % _version(catalogue)
+    tail = b"\n  ]" if entries else b"]"
     if catalogue.deleted:
         deleted = json.dumps(sorted(map(format_uuid, catalogue.deleted)), indent=2)
-        members["deleted"] = deleted.replace("\n", "\n  ")
-    content = ",\n".join(f'  "{name}": {text}' for name, text in members.items())
-    return f"{{\n{content}\n}}\n".encode()
+        tail += b',\n  "deleted": %b' % deleted.replace("\n", "\n  ").encode()
+    parts = entries or [b""]
+    parts[0] = head + (b"\n" if entries else b"") + parts[0]
+    parts[-1] += tail + b"\n}\n"
+    return b",\n".join(parts)

@@ -118,13 +118,14 @@ class LogCreator(ManagerPart):
             home = self._log_dirs.with_id(topic.partitions[max(topic.partitions)])
             if home is not None and not self._log_dirs.is_cordoned(home.path):
                 return [home] * partitions
-        counts = self._count_by_directory()
+        open_to_new = self._directories_for_new()
+        counts = self._count_by_directory() if len(open_to_new) > 1 else {}
         chosen = []
-        for _ in range(partitions):
-            log_dir = self._next_directories(counts)[0]
+        for _ in range(partitions if is_spread else 1):
+            log_dir = min(open_to_new, key=lambda one: counts.get(one.path, 0))
             counts[log_dir.path] = counts.get(log_dir.path, 0) + 1
             chosen.append(log_dir)
-        return chosen if is_spread else chosen[:1] * partitions
+        return chosen if is_spread else chosen * partitions
 
     def _home_at(self, path: str) -> LogDir:
         log_dir = self._log_dirs.online(path)
@@ -133,33 +134,22 @@ class LogCreator(ManagerPart):
         return log_dir
 
     def _count_by_directory(self) -> dict[str, int]:
-        """Return how many logs each directory has: open ones, and those that the catalogue lists.
+        """Return how many logs each directory has: those that the catalogue lists, and copies."""
+        topics = self._topics.all().values()
+        homes = Counter(home for topic in topics for home in topic.partitions.values())
+        copies = Counter(copy.data_dir for copy in self._registry.futures().values())
+        return {one.path: homes[one.directory_id] + copies[one.path] for one in self._log_dirs}
 
-        On first use few of them are open.
-        """
-        logs = {os.path.split(log.directory) for log in self._registry.all_logs()}
-        paths = {one.directory_id: one.path for one in self._log_dirs}
-        for topic in self._topics.all().values():
-            for number, home in topic.partitions.items():
-                if home in paths:
-                    logs.add((paths[home], log_directory_name(topic.name, number)))
-        return Counter(path for path, _ in logs)
-
-    def _next_directories(self, counts: dict[str, int] | None = None) -> list[LogDir]:
-        """Return the directories that a new log may be created in, the one with fewest logs first.
+    def _directories_for_new(self) -> list[LogDir]:
+        """Return the directories that a new log may be created in.
 
         Cordoned directories are left out, unless all are. Raises KafkaStorageError if all are
         offline. Source: Kafka LogManager.nextLogDirs.
         """
         self._log_dirs.check_any()
         live = list(self._log_dirs)
-        if len(live) == 1:
-            return live
         uncordoned = [one for one in live if not self._log_dirs.is_cordoned(one.path)]
-        if not uncordoned:
-            return live[:1]
-        known = self._count_by_directory() if counts is None else counts
-        return sorted(uncordoned, key=lambda one: known.get(one.path, 0))
+        return uncordoned or live[:1]
 
     # Creating
 

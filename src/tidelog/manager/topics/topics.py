@@ -52,6 +52,7 @@ from tidelog.segment.filenames import TopicPartition, check_topic_type
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
     from random import Random
     from uuid import UUID
 
@@ -247,7 +248,9 @@ class Topics:
             for name, topic_id in new.items():
                 if self.reserved.get(name, topic_id) != topic_id:
                     raise CommitPending(f"a committed transaction is to create topic {name}")
-            known = set(self._catalogue.topics) | (self.reserved.keys() - new.keys())
+            known: AbstractSet[str] = self._catalogue.topics.keys()
+            if reserved := self.reserved.keys() - new.keys():
+                known = known | reserved
             check_new_names(new, known)
 
     def known_as(self, topic: Topic) -> Topic | None:

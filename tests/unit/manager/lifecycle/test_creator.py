@@ -6,6 +6,7 @@ from errno import EIO, ENOSPC
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.counted_lines import Lines
 from tests.machinery.manager_home import Loading, ManagerHome, fill, values
 
 from tidelog.embedded.logs import Logs
@@ -314,3 +315,19 @@ def test_a_topic_of_other_settings_is_not_taken_for_one_that_was_begun() -> None
         create_another(manager)
 
     assert "u-2" not in home.files("/data")
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_topic_is_created_with_hardly_a_look_at_the_others() -> None:
+    """Its catalogue is written whole; nothing else is asked of each topic that is there."""
+
+    def cost(topics: int) -> int:
+        home, lines = ManagerHome("/a"), Lines()
+        with home.open() as manager:
+            for number in range(topics):
+                manager.create_topic(f"t{number}")
+            with lines.counted():
+                manager.create_topic("another")
+        return lines.count
+
+    assert cost(90) - cost(30) <= 4 * 60
