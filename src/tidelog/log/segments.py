@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,23 @@ def segments_from(segments: tuple[LogSegment, ...], offset: int) -> tuple[LogSeg
     return segments[at - 1 :] if at else ()
 
 
+class SegmentTuple(tuple["LogSegment", ...]):  # noqa: SLOT001 - it keeps what it has found
+    """The segments of a log at one moment, ascending; the last one is active."""
+
+    @cached_property
+    def _aborting(self) -> tuple[LogSegment, ...]:
+        # Only the active one may get its first aborted transaction while it is in this tuple.
+        return (*(one for one in self[:-1] if one.txn_index.may_have_entries), *self[-1:])
+
+    def aborting_from(self, base_offset: int) -> tuple[LogSegment, ...]:
+        """Return those from ``base_offset`` on that may have aborted transactions in their index.
+
+        The others are found once, so that a fetch does not ask each of thousands of segments.
+        """
+        found = self._aborting
+        return found[bisect_left(found, base_offset, key=_base) :]
+
+
 class LogSegments:
     """Segments by base offset, strictly ascending; the last one is active.
 
@@ -30,7 +48,7 @@ class LogSegments:
     """
 
     def __init__(self) -> None:
-        self.all: tuple[LogSegment, ...] = ()
+        self.all = SegmentTuple()
 
     def __len__(self) -> int:
         return len(self.all)
@@ -99,19 +117,19 @@ class LogSegments:
         """Add a segment, or replace the one with its base offset."""
         below = self.all[: bisect_left(self.all, segment.base_offset, key=_base)]
         above = self.all[bisect_right(self.all, segment.base_offset, key=_base) :]
-        self.all = (*below, segment, *above)
+        self.all = SegmentTuple((*below, segment, *above))
 
     def remove(self, base_offset: int) -> None:
         """Take a segment out; nothing if it is not there."""
-        self.all = tuple(kept for kept in self.all if kept.base_offset != base_offset)
+        self.all = SegmentTuple(kept for kept in self.all if kept.base_offset != base_offset)
 
     def replace(self, new: Iterable[LogSegment], old: Iterable[LogSegment]) -> None:
         """Put ``new`` in the place of ``old`` at once: no reader sees both, or neither."""
         arriving = tuple(new)
         gone = {segment.base_offset for segment in (*arriving, *old)}
         kept = (segment for segment in self.all if segment.base_offset not in gone)
-        self.all = tuple(sorted((*kept, *arriving), key=_base))
+        self.all = SegmentTuple(sorted((*kept, *arriving), key=_base))
 
     def clear(self) -> None:
         """Take all segments out."""
-        self.all = ()
+        self.all = SegmentTuple()

@@ -99,6 +99,11 @@ class TransactionIndex(IndexFile):
         self._is_sealed = True
         self._is_name_synced = False
 
+    @property
+    def may_have_entries(self) -> bool:
+        """Whether there may be an entry: the file is there, or was not looked for."""
+        return self._published is not _NOTHING
+
     def all_aborted(self) -> list[AbortedTxn]:
         """Return all entries; CorruptIndex if one has an unknown format."""
         return _as_entries(self._load().filled)

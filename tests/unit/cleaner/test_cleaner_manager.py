@@ -14,6 +14,7 @@ from tidelog.cleaner.cleaner_manager import LogCleanerManager
 from tidelog.cleaner.states import IDLE, CleaningState, Phase
 from tidelog.codec.checkpoint_file import read_checkpoint, write_checkpoint
 from tidelog.errors import CleaningAborted, InvalidArgument, KafkaStorageError
+from tidelog.log.segments import SegmentTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -216,7 +217,7 @@ def test_a_log_that_cannot_be_examined_counts_as_failed(place: Place) -> None:
     Scenario: LogCleanerManagerTest.testGrabFilthiestCompactedLogThrowsException
     """
     segments = place.logs[TWO].segments
-    whole, segments.all = segments.all, ()
+    whole, segments.all = segments.all, SegmentTuple()
 
     assert [place.grab(), place.grab()] == [None, ONE]
     assert list(place.manager.failures()) == [TWO]

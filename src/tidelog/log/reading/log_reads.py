@@ -23,12 +23,13 @@ from tidelog.segment.offset_metadata import LogOffsetMetadata
 from tidelog.segment.txn_index import collect_aborted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Self
 
     from tidelog.errors import CorruptMessage
     from tidelog.log.offsets import LogOffsets
     from tidelog.log.reading.record_count import RecordCount
+    from tidelog.log.segments import SegmentTuple
     from tidelog.records.decoding.record_columns import RecordColumns
     from tidelog.records.file_records import FileSlice, Piece
     from tidelog.segment.segment import LogSegment
@@ -88,7 +89,7 @@ class FetchData:
 class LogView(NamedTuple):
     """One log at one moment: segments ascending, and their offsets."""
 
-    segments: tuple[LogSegment, ...]
+    segments: SegmentTuple
     offsets: LogOffsets
 
     def limit(self, isolation: Isolation) -> LogOffsetMetadata:
@@ -130,7 +131,7 @@ class LogView(NamedTuple):
             if aborted is not None:
                 with _closed_on_error(found.slice):
                     upper = self._upper_bound(segments[index:], place, size_bytes)
-                    aborted = _to_skip(collect_aborted(segments[index:], start_offset, upper))
+                    aborted = self._to_skip(segment, start_offset, upper)
             is_cut = found.first_entry_incomplete
             return FetchData(place, found.slice, is_cut, aborted, found.bounds)
         return FetchData(offsets.log_end, aborted=aborted)
@@ -158,7 +159,7 @@ class LogView(NamedTuple):
         segments = segments_from(self.segments, start_offset)
         if not segments:
             segments = self.segments
-        aborted = _to_skip(collect_aborted(segments, start_offset, end_offset))
+        aborted = self._to_skip(segments[0], start_offset, end_offset)
         shown_by = AbortedFilter(aborted)
         pieces = (
             (piece, shown_by.is_shown(piece.batches))
@@ -179,6 +180,19 @@ class LogView(NamedTuple):
             return upper
         return segments[1].base_offset if len(segments) > 1 else self.offsets.log_end_offset
 
+    def aborted_txns(
+        self, first: LogSegment, start_offset: int, upper_bound: int
+    ) -> list[AbortedTxn]:
+        """Return the aborted transactions of a range that ``first`` and later segments index."""
+        aborting = self.segments.aborting_from(first.base_offset)
+        return collect_aborted(aborting, start_offset, upper_bound)
+
+    def _to_skip(
+        self, first: LogSegment, start_offset: int, upper_bound: int
+    ) -> tuple[AbortedTransaction, ...]:
+        found = self.aborted_txns(first, start_offset, upper_bound)
+        return tuple(AbortedTransaction(txn.producer_id, txn.first_offset) for txn in found)
+
 
 @contextmanager
 def _closed_on_error(held: FileSlice) -> Iterator[None]:
@@ -188,10 +202,6 @@ def _closed_on_error(held: FileSlice) -> Iterator[None]:
     except BaseException:
         held.close()
         raise
-
-
-def _to_skip(aborted: Iterable[AbortedTxn]) -> tuple[AbortedTransaction, ...]:
-    return tuple(AbortedTransaction(txn.producer_id, txn.first_offset) for txn in aborted)
 
 
 def resolve(view: LogView, place: LogOffsetMetadata) -> LogOffsetMetadata:

@@ -23,7 +23,6 @@ from tidelog.log.segments import segments_from
 from tidelog.log.trace import is_traced, trace_read
 from tidelog.records.isolation import Isolation
 from tidelog.segment.offset_metadata import LogOffsetMetadata
-from tidelog.segment.txn_index import collect_aborted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -469,7 +468,8 @@ class ReadableLog(OfOneProcess, Told):
 
         def collect(view: LogView) -> list[AbortedTxn]:
             segments = segments_from(view.segments, start_offset)
-            return collect_aborted(segments, view.offsets.log_start_offset, upper_bound_offset)
+            start = view.offsets.log_start_offset
+            return view.aborted_txns(segments[0], start, upper_bound_offset) if segments else []
 
         return self._state.look("collecting aborted transactions", collect)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Unpack
 
 import pytest
+from tests.machinery.counted_lines import Lines
 from tests.machinery.log_home import LogHome, all_values
 
 from tidelog.errors import CorruptMessage, OffsetOutOfRange
@@ -195,6 +196,42 @@ def test_aborted_transactions_are_found_in_later_segments() -> None:
     with log.read(0, isolation=COMMITTED) as found:
         assert found.aborted == (AbortedTransaction(1, 0),)
     assert b"aborted" not in [value for _, value in all_values(log, COMMITTED)]
+
+
+def test_reads_between_appends_find_each_transaction_once_it_is_aborted() -> None:
+    """What a reader has learned of the segments holds for those of that moment only."""
+    log = log_of(b"first")
+    found = []
+    for producer_id in range(5):
+        write_txn(log, producer_id, b"aborted")
+        found.append(committed_from_start(log))
+        end_txn(log, producer_id, commit=False)
+        found.append(committed_from_start(log))
+    log.truncate_to(4)
+    found.append(committed_from_start(log))
+
+    firsts = [1, 3, 5, 7, 9]
+    assert found == [firsts[: at // 2] for at in range(1, 11)] + [[1]]
+
+
+def committed_from_start(log: Log) -> list[int]:
+    """Return the first offsets of the transactions that a reader of all has to skip."""
+    return [txn.first_offset for txn in log.collect_aborted_transactions(0, log.log_end_offset)]
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_committed_read_asks_no_segment_that_has_no_aborted_transaction() -> None:
+    """Its cost depends on what it reads, not on how many segments follow."""
+
+    def cost(segments: int) -> int:
+        log, lines = log_of(*[b"0"] * segments, segment_bytes=SIZE), Lines()
+        log.update_high_watermark(log.log_end_offset)
+        log.read(0, isolation=COMMITTED).close()
+        with lines.counted():
+            log.read(0, isolation=COMMITTED).close()
+        return lines.count
+
+    assert cost(60) == cost(20)
 
 
 def test_the_last_stable_offset_follows_the_transactions() -> None:
