@@ -17,7 +17,7 @@ from tidelog.broker.client_request import Refusal
 from tidelog.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from tidelog.broker.groups.group_member import GroupMember
     from tidelog.broker.groups.group_member import Protocol as Assignor
@@ -75,6 +75,8 @@ class ClassicGroup:
         self.members: dict[str, GroupMember] = {}
         self.pending: dict[str, Handle] = {}
         """Ids that were given out and not used yet."""
+        self._common: set[str] | None = None
+        """The names of the protocols that all members support; None: to be found again."""
         self._timers = timers
         self._initial_delay_ms = initial_delay_ms
         self._on_stable = on_stable
@@ -110,20 +112,20 @@ class ClassicGroup:
             raise Refusal(ErrorCode.ILLEGAL_GENERATION)
         return member
 
-    def supports(self, protocol_type: str, protocols: Iterable[Assignor]) -> bool:
+    def supports(self, protocol_type: str, protocols: Sequence[Assignor]) -> bool:
         """Whether a member of these protocols can join those that are there."""
-        names = {one.name for one in protocols}
-        if not names or not protocol_type:
+        if not protocols or not protocol_type:
             return False
         if not self.members:
             return True
-        return protocol_type == self.protocol_type and bool(names & self._common_protocols())
+        common = self._common_protocols()
+        return protocol_type == self.protocol_type and any(one.name in common for one in protocols)
 
     def _common_protocols(self) -> set[str]:
-        # A set of each: a member may name a protocol twice.
-        names = ({one.name for one in member.protocols} for member in self.members.values())
-        counts = Counter(name for found in names for name in found)
-        return {name for name, count in counts.items() if count == len(self.members)}
+        if self._common is None:
+            names = (member.protocol_names for member in self.members.values())
+            self._common = set.intersection(*names)
+        return self._common
 
     def give_out_id(
         self, member_id: str, timeout_ms: int, on_expired: Callable[[], None] = lambda: None
@@ -157,6 +159,8 @@ class ClassicGroup:
         if not self.members:
             self.protocol_type = protocol_type
         self.members[member.member_id] = member
+        if self._common is not None:  # not of all again: many may join one after the other
+            self._common = self._common & member.protocol_names
         if self.leader is None:
             self.leader = member.member_id
         return self._join(member)
@@ -174,6 +178,8 @@ class ClassicGroup:
             return self._join_answer(member)
         if self.state in {GroupState.EMPTY, GroupState.DEAD}:
             raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
+        if [one.name for one in member.protocols] != [one.name for one in protocols]:
+            self._common = None
         member.protocols = protocols
         member.session_timeout_ms, member.rebalance_timeout_ms = timeouts_ms
         return self._join(member)
@@ -255,6 +261,7 @@ class ClassicGroup:
         """Replace a member; the order stays, in which members are assigned to."""
         members = [new if one is old else one for one in self.members.values()]
         self.members = {one.member_id: one for one in members}
+        self._common = None
 
     def _join(self, member: GroupMember) -> asyncio.Future[dict[str, Any]]:
         member.answer_join({"errorCode": int(ErrorCode.REBALANCE_IN_PROGRESS)})
@@ -448,6 +455,7 @@ class ClassicGroup:
     def _forget(self, member: GroupMember) -> None:
         member.stop_expiry()
         self.members.pop(member.member_id, None)
+        self._common = None
         if self.leader == member.member_id:
             self.leader = next(iter(self.members), None)
 

@@ -46,6 +46,11 @@ class GroupMember:
         """Whether it waits for an answer; meanwhile it sends no heartbeats."""
         return self.joining is not None or self.syncing is not None
 
+    @property
+    def protocol_names(self) -> set[str]:
+        """The names of the protocols that it supports."""
+        return {one.name for one in self.protocols}
+
     def metadata_for(self, protocol: str | None) -> bytes:
         """Return what the member says for a protocol; empty if it does not support that."""
         return next((one.metadata for one in self.protocols if one.name == protocol), b"")

@@ -7,6 +7,7 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.machinery.counted_lines import Lines
 
 from tidelog.broker.client_request import Refusal
 from tidelog.broker.groups.classic_group import ClassicGroup, GroupState
@@ -440,6 +441,57 @@ def test_a_restarted_instance_waits_until_it_is_written_down(fails: bool) -> Non
         assert not home.group.members
 
     run(scenario())
+
+
+def test_what_all_members_support_follows_each_change() -> None:
+    """It is remembered while members join; whoever changes what it supports, or goes, counts."""
+    one, two = Protocol("one", b""), Protocol("two", b"")
+    home = Home()
+
+    async def scenario() -> None:
+        def supported() -> str:
+            return "".join(
+                each.name[0] for each in (one, two) if group.supports("consumer", (each,))
+            )
+
+        group, found = home.group, []
+        home.join("a", protocols=(one, two))
+        found.append(supported())
+        home.join("b", protocols=(two,))
+        found.append(supported())
+        group.rejoin(group.members["b"], (two, one), (SESSION_MS, REBALANCE_MS))
+        found.append(supported())
+        home.join("c", protocols=(one,))
+        found.append(supported())
+        group.remove(group.members["c"])
+        found.append(supported())
+        new = home.member("d", (one,))
+        group.replace_static(group.members["a"], new, can_skip=False)
+        found.append(supported())
+        assert found == ["ot", "t", "ot", "o", "ot", "o"]
+
+    run(scenario())
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_join_asks_no_other_member_what_it_supports() -> None:
+    """A group of thousands forms in seconds."""
+
+    def cost(members: int) -> int:
+        home, lines = Home(initial_delay_ms=3_000), Lines()
+
+        async def scenario() -> None:
+            for number in range(members):
+                assert home.group.supports("consumer", RANGE)
+                home.join(f"m{number}")
+            with lines.counted():
+                assert home.group.supports("consumer", RANGE)
+                home.join("another")
+
+        run(scenario())
+        return lines.count
+
+    assert cost(60) == cost(20)
 
 
 def test_members_agree_on_a_protocol() -> None:
