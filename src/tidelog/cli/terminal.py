@@ -12,7 +12,7 @@ from tidelog.explain.printable_text import printable
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from json import JSONEncoder
 
     from tidelog.store.store_counts import StoreUse
@@ -39,18 +39,31 @@ def json_line(row: object) -> str:
     return printable_json(_json_encoder().encode(row))
 
 
-def print_lines(lines: Iterable[str]) -> None:
-    """Write lines to standard output, many at a time, and those that precede an error."""
+def print_lines(lines: Iterable[str | Iterator[str]]) -> None:
+    """Write lines to standard output, many at a time, and those that precede an error.
+
+    One that comes in pieces is written so: neither the line nor its bytes are there as a whole.
+    """
     held: list[str] = []
     try:
         for line in lines:
+            if not isinstance(line, str):
+                _print_held(held)
+                for piece in line:
+                    print(piece, end="")
+                print()
+                continue
             held.append(line)
             if len(held) == _LINES:
-                print("\n".join(held))
-                held.clear()
+                _print_held(held)
     finally:
-        if held:
-            print("\n".join(held))
+        _print_held(held)
+
+
+def _print_held(held: list[str]) -> None:
+    if held:
+        print("\n".join(held))
+        held.clear()
 
 
 def printable_json(text: str) -> str:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import os
-from contextlib import closing
-from itertools import compress, repeat
+from codecs import iterdecode
+from contextlib import closing, suppress
+from itertools import chain, compress, repeat
 from json.encoder import encode_basestring
 from operator import or_
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -46,6 +47,12 @@ if TYPE_CHECKING:
     from tidelog.records.decoding.record_columns import RecordColumns
 
     Row = dict[str, Any]
+    Text = str | Iterator[str]
+    """JSON, in pieces where it is large: an escape is up to six times as long as what it means."""
+
+
+_PIECE_BYTES: Final = 1 << 20
+"""A larger value is printed in pieces of this size."""
 
 
 class _Form(NamedTuple):
@@ -69,7 +76,7 @@ def dump_log(
     encoding: Encoding = Encoding.UTF8,
     topic: InternalTopic | None = None,
     as_text: bool = False,
-) -> Iterator[Row | str]:
+) -> Iterator[Row | Text]:
     """Yield a row per batch with offsets in ``[start, end)``, each followed by its records there.
 
     The offset index, if there is one, is used to skip what is before the range.
@@ -83,8 +90,8 @@ def dump_log(
         encoding: of keys and values of records, base64 where they are not in this one; a row says
             which, unless it is text. With ``JSON`` a record whose value is JSON is yielded as JSON.
         topic: whose records keys and values are, to be shown as objects; None: as text.
-        as_text: whether the row of a record may be yielded as JSON, which is faster; one that has
-            an error never is.
+        as_text: whether the row of a record may be yielded as JSON, which is faster, in pieces if
+            its value is large; one that has an error never is.
 
     Raises:
         CorruptMessage: bytes that are not a valid batch, with path and position; raised after the
@@ -125,7 +132,7 @@ def _position_for(fs: FileSystem, path: str, start_offset: int) -> int:
 
 def _rows(
     data: Bytes, batch: BatchColumns, position: int, form: _Form | None
-) -> Iterator[Row | str]:
+) -> Iterator[Row | Text]:
     """Yield the batch's row and, with a form, its records' rows."""
     row = _batch_row(data, batch, position)
     whole: RecordColumns | None = None
@@ -163,7 +170,7 @@ def _parts(data: Bytes, batch: BatchColumns) -> Iterable[RecordColumns]:
 
 def _record_rows(
     columns: RecordColumns, data: Bytes, batch: BatchColumns, form: _Form, *, is_control: bool
-) -> Iterator[Row | str]:
+) -> Iterator[Row | Text]:
     """Yield the rows of records, of those that were asked for."""
     chosen = (columns.offset >= form.start_offset) & (columns.offset < form.end_offset)
     is_legacy = int(batch.magic[0]) < 2
@@ -188,13 +195,12 @@ def _checksums(data: Bytes, batch: BatchColumns, chosen: Bools) -> list[Row]:
     return [{"crc": record.crc, "valid": record.crc_matches} for record in found]
 
 
-def _texts(columns: RecordColumns, form: _Form) -> Iterator[Row | str]:
+def _texts(columns: RecordColumns, form: _Form) -> Iterator[Row | Text]:
     """Yield records by a template, except the few whose row has more than plain text."""
     for record in columns.records():
-        try:
+        text: Text | None = None
+        with suppress(UnicodeDecodeError):
             text = None if record.headers else _text(record)
-        except UnicodeDecodeError:
-            text = None
         yield _record_row(record, form, is_control=False) if text is None else text
 
 
@@ -210,15 +216,28 @@ def _with_json(columns: RecordColumns, form: _Form, checksums: list[Row]) -> Ite
             yield embedded(json.dumps(row, ensure_ascii=False), text)
 
 
-def _text(record: Record) -> str:
+def _text(record: Record) -> Text:
     """Return the row of a record of plain text, without headers, as JSON."""
     offset, timestamp, kind, key, value, _, _, sequence = record
-    return _TEMPLATE % (
+    before = _BEFORE_VALUE % (
         *(offset, timestamp, kind.kafka_name),
         *(-1 if key is None else len(key), -1 if value is None else len(value), sequence),
         "null" if key is None else encode_basestring(key.decode()),
-        "null" if value is None else encode_basestring(value.decode()),
     )
+    if value is None:
+        return f"{before}null{_AFTER_VALUE}"
+    if len(value) <= _PIECE_BYTES:
+        return before + encode_basestring(value.decode()) + _AFTER_VALUE
+    for _ in _pieces_of(value):
+        pass  # raises before any of it is printed
+    pieces = (encode_basestring(text)[1:-1] for text in _pieces_of(value))
+    return chain([f'{before}"'], pieces, [f'"{_AFTER_VALUE}'])
+
+
+def _pieces_of(value: bytes) -> Iterator[str]:
+    """Return the text of a value in pieces; raises UnicodeDecodeError."""
+    starts = range(0, len(value), _PIECE_BYTES)
+    return iterdecode((value[at : at + _PIECE_BYTES] for at in starts), "utf-8")
 
 
 def _batch_row(data: Bytes, batch: BatchColumns, position: int) -> Row:
@@ -293,7 +312,7 @@ _ROW: Final = _record_row(
 _FIELDS: Final = ", ".join(
     f'"{name}": ' + {"timestampType": '"%s"', "headers": "[]"}.get(name, "%s") for name in _ROW
 )
-_TEMPLATE: Final = f"{{{_FIELDS}}}"
+_BEFORE_VALUE, _AFTER_VALUE = f"{{{_FIELDS}}}".rsplit("%s", 1)
 """A row of ``_record_row`` as JSON, with places for what differs between records."""
 
 

@@ -11,7 +11,7 @@ from hypothesis.strategies import lists
 from tests.machinery.directory_home import DataHome, record
 from tests.machinery.strategies import records
 
-from tidelog.cli.terminal import json_line, printable_json
+from tidelog.cli.terminal import json_line, print_lines, printable_json
 from tidelog.codec.compression import Codec
 from tidelog.errors import CorruptMessage
 from tidelog.explain.dump_log import dump_log
@@ -20,6 +20,7 @@ from tidelog.records.builder import build_batch, pack_batch
 from tidelog.records.json.json_record import Encoding
 
 if TYPE_CHECKING:
+    from tidelog.explain.dump_log import Text
     from tidelog.records.builder import RecordFields
 
     Row = dict[str, Any]
@@ -36,12 +37,12 @@ def dump(data: bytes, **how: Any) -> list[Row]:
     return [as_row(row) for row in dump_log(home.fs, PATH, **how)]
 
 
-def as_row(row: Row | str) -> Row:
+def as_row(row: Row | Text) -> Row:
     """Return a row, also of its JSON."""
-    if isinstance(row, str):
-        parsed: Row = json.loads(row)
-        return parsed
-    return row
+    if isinstance(row, dict):
+        return row
+    parsed: Row = json.loads("".join(row))
+    return parsed
 
 
 def test_a_row_is_a_batch_header() -> None:
@@ -187,6 +188,25 @@ def test_a_record_as_text_is_its_row(content: list[RecordFields]) -> None:
 
     assert [printable_json(text) for text in texts] == [json_line(row) for row in rows]
     assert any(isinstance(row, str) for row in found) == any(is_plain(one) for one in content)
+
+
+@pytest.mark.parametrize("value", [b"\0", "\u4e2d".encode(), b"\xff"])
+def test_a_large_value_is_printed_in_pieces(
+    value: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its line, of which an escape may have six signs for a byte, is never there as a whole."""
+    data = build_batch([(5, b"k", value * (3 << 20), [])])
+    home = DataHome()
+    home.write(PATH.removeprefix("/data/"), data)
+    batch, record = dump_log(home.fs, PATH, records=True, as_text=True)
+    rows = (batch, record)
+    print_lines(
+        json_line(row) if isinstance(row, dict) else map(printable_json, row) for row in rows
+    )
+
+    assert not isinstance(record, str)
+    assert isinstance(record, dict) == (value == b"\xff")
+    assert capsys.readouterr().out.splitlines() == list(map(json_line, dump(data, records=True)))
 
 
 def is_plain(content: RecordFields) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from errno import EISDIR
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.cli.options import ENCODING, Command, argument, range_options
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator
 
+    from tidelog.explain.dump_log import Text
     from tidelog.explain.internal_records import InternalTopic
 
 _DECODED: Final = {
@@ -76,20 +78,22 @@ def run(args: Namespace) -> int:
 
 
 def _lines(
-    rows: Iterator[dict[str, Any] | str], named: dict[str, str], damaged: list[object]
-) -> Iterator[str]:
+    rows: Iterator[dict[str, Any] | Text], named: dict[str, str], damaged: list[object]
+) -> Iterator[Text]:
     """Yield each row as JSON, after what ``named`` has; add rows with damage to a list."""
     begin = json_line(named)[:-1] + ", " if named else "{"
     for row in rows:
         if isinstance(row, str):
             yield printable_json(begin + row[1:])
-        else:
+        elif isinstance(row, dict):
             yield json_line(named | row)
             if "error" in row or row.get("valid") is False:
                 damaged.append(row)
+        else:
+            yield map(printable_json, chain([begin + next(row)[1:]], row))
 
 
-def _rows_of(path: str, args: Namespace) -> Iterator[dict[str, Any] | str]:
+def _rows_of(path: str, args: Namespace) -> Iterator[dict[str, Any] | Text]:
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.dump import dump_file, is_records_file
     from tidelog.explain.dump_log import dump_log
