@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import struct
 from typing import Any
 
@@ -300,6 +301,25 @@ def test_a_member_says_by_which_protocol_it_was_assigned_to() -> None:
         assert code(half) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         given |= {"protocolType": "consumer", "protocolName": "range", "assignments": []}
         assert code(await home.ask("SyncGroup", 5, **given)) is ErrorCode.NONE
+
+    with_broker(test)
+
+
+def test_members_that_leave_together_are_in_no_later_generation() -> None:
+    """The last one that is waited for, and one that has joined: the others get the next leader."""
+
+    async def test(home: BrokerHome) -> None:
+        names = [(await joined(home))["memberId"] for _ in range(3)]
+        first = await joined(home, memberId=names[0])
+        waits = [asyncio.ensure_future(joined(home, memberId=name)) for name in names[1:]]
+        await asyncio.sleep(0)
+        leaving = [{"memberId": name, "groupInstanceId": None} for name in (*names[:2], names[1])]
+        answer = await home.ask("LeaveGroup", 3, groupId="g", members=leaving)
+        gone, stays = [await one for one in waits]
+        codes = [code(one) for one in answer["members"]]
+        assert codes == [ErrorCode.NONE, ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID]
+        assert code(gone) is ErrorCode.UNKNOWN_MEMBER_ID
+        assert (stays["leader"], stays["generationId"]) == (names[2], first["generationId"] + 1)
 
     with_broker(test)
 

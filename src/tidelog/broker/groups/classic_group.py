@@ -81,7 +81,10 @@ class ClassicGroup:
         self._initial_delay_ms = initial_delay_ms
         self._on_stable = on_stable
         self._deadline: Handle | None = None
-        """Of the half of the rebalance that is under way."""
+        """When those are removed who are waited for: until all have joined, then until all have
+        synced."""
+        self._unsynced: set[GroupMember] = set()
+        """Who has not asked yet what it was assigned in this generation."""
         self._is_delayed = False
         self._assigned_in: int | None = None
         """The generation whose assignment is being written down."""
@@ -262,6 +265,9 @@ class ClassicGroup:
         members = [new if one is old else one for one in self.members.values()]
         self.members = {one.member_id: one for one in members}
         self._common = None
+        if old in self._unsynced:
+            self._unsynced.remove(old)
+            self._unsynced.add(new)
 
     def _join(self, member: GroupMember) -> asyncio.Future[dict[str, Any]]:
         member.answer_join({"errorCode": int(ErrorCode.REBALANCE_IN_PROGRESS)})
@@ -324,6 +330,7 @@ class ClassicGroup:
         self.generation += 1
         self.protocol = self._elected()
         self.state = GroupState.COMPLETING
+        self._unsynced = set(self.members.values())
         self._set_deadline(self._longest_rebalance(), self._expire_unsynced)
         for member in tuple(self.members.values()):
             member.answer_join(self._join_answer(member))
@@ -365,11 +372,14 @@ class ClassicGroup:
         """Answer a member that asks what it was assigned; the leader brings that for all."""
         if self.state is GroupState.PREPARING:
             raise Refusal(ErrorCode.REBALANCE_IN_PROGRESS)
+        if self.state not in {GroupState.COMPLETING, GroupState.STABLE}:
+            raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
+        self._unsynced.discard(member)
+        if not self._unsynced:
+            self._clear_deadline()
         if self.state is GroupState.STABLE:
             self.alive(member)
             return self._sync_answer(member)
-        if self.state is not GroupState.COMPLETING:
-            raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
         member.answer_sync({"errorCode": int(ErrorCode.REBALANCE_IN_PROGRESS)})
         waiting = member.syncing = asyncio.get_running_loop().create_future()
         member.stop_expiry()
@@ -381,7 +391,6 @@ class ClassicGroup:
     def _assign(self, assignments: Mapping[str, bytes]) -> None:
         for member in self.members.values():
             member.assignment = assignments.get(member.member_id, b"")
-        self._clear_deadline()
         self._assigned_in = self.generation
         self._write_down(partial(self._assigned, self.generation))
 
@@ -416,8 +425,12 @@ class ClassicGroup:
         }
 
     def _expire_unsynced(self) -> None:
-        """Remove the members that have not synced in time: the others wait for them."""
-        for member in [one for one in self.members.values() if one.syncing is None]:
+        """Remove the members that have not synced in time.
+
+        The others wait for the leader, or nobody reads what one of them was assigned.
+        Source: Kafka GroupMetadataManager.expirePendingSync.
+        """
+        for member in tuple(self._unsynced):
             self._forget(member)
         self._prepare()
 
@@ -441,12 +454,13 @@ class ClassicGroup:
         _log.info("member-expired group=%s member=%s", self.group_id, member.member_id)
         self.remove(member)
 
-    def remove(self, member: GroupMember) -> None:
-        """Remove a member; the others rebalance."""
+    def remove(self, *members: GroupMember) -> None:
+        """Remove members; the others rebalance, once for all: each is left out of that already."""
         unknown = {"errorCode": int(ErrorCode.UNKNOWN_MEMBER_ID)}
-        member.answer_join(unknown)
-        member.answer_sync(unknown)
-        self._forget(member)
+        for member in members:
+            member.answer_join(unknown)
+            member.answer_sync(unknown)
+            self._forget(member)
         if self.state in {GroupState.STABLE, GroupState.COMPLETING}:
             self._prepare()
         elif self.state is GroupState.PREPARING:
@@ -454,6 +468,7 @@ class ClassicGroup:
 
     def _forget(self, member: GroupMember) -> None:
         member.stop_expiry()
+        self._unsynced.discard(member)
         self.members.pop(member.member_id, None)
         self._common = None
         if self.leader == member.member_id:

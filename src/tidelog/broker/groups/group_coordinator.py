@@ -385,19 +385,25 @@ class GroupCoordinator:
             request.peer.held.pop(values["groupId"])()
             return {}
         group = self.groups.get(values["groupId"])
+        gone: list[GroupMember] = []
         answers = [
             {
                 "memberId": one["memberId"],
                 "groupInstanceId": one["groupInstanceId"],
-                "errorCode": int(self._leave(group, one)),
+                "errorCode": int(self._leave(group, one, gone)),
             }
             for one in leaving
         ]
+        if group is not None and gone:
+            group.remove(*gone)
         if request.version < _MANY_LEAVE_VERSION:
             return {"errorCode": answers[0]["errorCode"]}
         return {"members": answers}
 
-    def _leave(self, group: ClassicGroup | None, leaving: dict[str, Any]) -> ErrorCode:
+    def _leave(
+        self, group: ClassicGroup | None, leaving: dict[str, Any], gone: list[GroupMember]
+    ) -> ErrorCode:
+        """Add the member that leaves to ``gone``."""
         if group is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
         member_id, instance_id = leaving["memberId"], leaving["groupInstanceId"]
@@ -412,7 +418,9 @@ class GroupCoordinator:
                 member = group.checked_member(member_id, instance_id)
         except KafkaError as error:
             return error.code
-        group.remove(member)
+        if member in gone:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        gone.append(member)
         return ErrorCode.NONE
 
 

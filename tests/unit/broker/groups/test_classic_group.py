@@ -329,6 +329,63 @@ def test_who_does_not_sync_in_time_is_removed() -> None:
     run(scenario())
 
 
+def test_who_has_not_synced_is_removed_from_a_stable_group() -> None:
+    """Nobody would read what it was assigned, though it sends heartbeats; who has synced stays."""
+
+    async def scenario() -> None:
+        home = Home()
+        await stable(home, "a", "b")
+        home.rejoin("a")
+        home.rejoin("b")
+        home.sync("a")
+        assert home.group.state is GroupState.STABLE
+        pass_time(home, REBALANCE_MS - 1000, "a", "b")
+        assert list(home.group.members) == ["a", "b"]
+        pass_time(home, 1000, "a", "b")
+        assert list(home.group.members) == ["a"]
+        assert home.rejoin("a").result()["leader"] == "a"
+        home.sync("a")
+        pass_time(home, 2 * REBALANCE_MS, "a")
+        assert home.group.state is GroupState.STABLE
+
+    run(scenario())
+
+
+def test_an_instance_that_restarts_before_it_has_synced_is_waited_for() -> None:
+    """It gets the place of the one before, and the time that is left."""
+
+    async def scenario() -> None:
+        home = Home()
+        home.join("a", instance="one")
+        home.join("b", instance="two")
+        joined = home.rejoin("a")
+        assert joined.result()["leader"] == "a"
+        home.sync("a")
+        old, new = home.group.members["b"], home.member("c", instance="two")
+        home.group.replace_static(old, new, can_skip=True)
+        assert list(home.group.members) == ["a", "c"]
+        pass_time(home, REBALANCE_MS, "a", "c")
+        assert list(home.group.members) == ["a"]
+
+    run(scenario())
+
+
+def test_members_that_leave_together_cost_one_rebalance() -> None:
+    """Those who wait for them do not get a generation with the second of them."""
+
+    async def scenario() -> None:
+        home = Home()
+        await stable(home, "a", "b", "c")
+        home.rejoin("a")
+        joined = home.rejoin("b")
+        home.group.remove(home.group.members["c"], home.group.members["a"])
+        assert joined.result()["generationId"] == home.group.generation
+        assert joined.result()["leader"] == "b"
+        assert list(home.group.members) == ["b"]
+
+    run(scenario())
+
+
 def test_who_has_died_is_not_kept_alive_by_others() -> None:
     """A leader that dies before it assigns is gone a session later, though others join again."""
 
