@@ -30,7 +30,7 @@ from tidelog.readonly.group_positions import (
 from tidelog.segment.filenames import TopicPartition, numbers_by_topic
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 
     from tidelog.broker.client_request import Answer, Request
     from tidelog.broker.data.appends import Appends
@@ -55,6 +55,8 @@ _NO_OFFSET: Final = -1
 _MANY_UNREAD: Final = 1000
 """Records of positions in a partition, which a look reads in some hundredths of a second."""
 
+_NEVER_MS: Final = -(1 << 63)
+"""Before all commits."""
 _EXPIRED_AT_ONCE: Final = 50
 """Groups, each of which may take a millisecond of the event loop."""
 
@@ -328,25 +330,30 @@ class CommittedOffsets:
         It comes back after some of the groups, between which others get their turn: there may be a
         hundred thousand.
         A position is as old as its commit, and as the time when its group has had no member. Those
-        that an open transaction sets again stay. Source: Kafka OffsetExpirationConditionImpl.
+        that an open transaction sets again stay. A group without members and positions is nobody's
+        any more, such as those that console consumers leave.
+        Source: Kafka OffsetExpirationConditionImpl, GroupCoordinatorShard.cleanupGroupMetadata.
         """
-        minutes = self._config.offsets_retention_minutes
-        if minutes < 0:
+        minutes, emptied = self._config.offsets_retention_minutes, self._coordinator.emptied_ms
+        if minutes < 0 and not emptied:
             return
-        oldest_ms = self._manager.machine.clock.now_ms() - minutes * MINUTE_MS
+        now_ms = self._manager.machine.clock.now_ms()
+        oldest_ms = now_ms - minutes * MINUTE_MS if minutes >= 0 else _NEVER_MS
         known = self._coordinator.positions()
         fresh = {group for group, positions in known.items() if not _old(positions, oldest_ms)}
-        names = sorted((known.keys() | self._coordinator.emptied_ms.keys()) - fresh)
+        names = sorted((known.keys() | emptied.keys()) - fresh)
         for start in range(0, len(names), _EXPIRED_AT_ONCE):
             if start:
                 yield
-            self._expire_some(names[start : start + _EXPIRED_AT_ONCE], oldest_ms)
+            self._expire_some(names[start : start + _EXPIRED_AT_ONCE], known, oldest_ms)
 
-    def _expire_some(self, names: Iterable[str], oldest_ms: int) -> None:
+    def _expire_some(self, names: Iterable[str], held: Container[str], oldest_ms: int) -> None:
+        """Look at groups, of which some ``held`` positions."""
         emptied_ms = self._coordinator.emptied_ms
         undecided: dict[str, frozenset[TopicPartition]] = {}
         for group_id in names:
-            if emptied_ms.get(group_id, 0) <= oldest_ms and not self._is_read(group_id):
+            is_due = group_id not in held or emptied_ms.get(group_id, 0) <= oldest_ms
+            if is_due and not self._is_read(group_id):
                 with suppress(Refusal):  # it cannot be used at present: see ``Shards``
                     self._coordinator.shards.check(group_id)
                     undecided[group_id] = self._groups.undecided(group_id)
@@ -370,7 +377,7 @@ class CommittedOffsets:
             old.difference_update(kept)
             _note_failure(group_id, self.take_back(group_id, old))
             _log.info("positions-expired group=%s partitions=%d", group_id, len(old))
-        if len(old) == len(positions):
+        if len(old) == len(positions) and not kept:
             _note_failure(group_id, self._coordinator.delete(group_id))
 
     def _is_read(self, group_id: str) -> bool:

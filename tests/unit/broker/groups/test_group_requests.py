@@ -657,6 +657,26 @@ def test_positions_are_kept_for_ever_by_default() -> None:
     with_broker(test)
 
 
+@pytest.mark.parametrize("minutes", [-1, 5])
+def test_a_group_that_has_nothing_left_is_forgotten(minutes: int) -> None:
+    """Each console consumer has a group of its own; one that may get positions yet stays."""
+
+    async def test(home: BrokerHome) -> None:
+        member_id, _ = await member_of(home)
+        home.broker._expire()
+        assert len((await home.ask("ListGroups", 4))["groups"]) == 1
+        await leave(home, member_id)
+        producer = await begun(home)
+        await commit_within(home, producer, 3)
+        home.broker._expire()
+        assert len((await home.ask("ListGroups", 4))["groups"]) == 1
+        await end(home, producer, commit=False)
+        home.broker._expire()
+        assert (await home.ask("ListGroups", 4))["groups"] == []
+
+    with_broker(test, offsets_retention_minutes=minutes)
+
+
 def test_positions_expire_once_nobody_reads_for_the_group() -> None:
     """As old as the commit, and as the time since the last member has left."""
 
