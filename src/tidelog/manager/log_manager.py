@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 from tidelog.codec.one_line import one_line, open_or_closed
+from tidelog.codec.uuid_text import ZERO_ID
 from tidelog.datadir.catalogue import INTERNAL_SETTINGS
 from tidelog.datadir.effective_config import NO_SETTINGS
 from tidelog.datadir.partition_directories import random_id
@@ -410,6 +411,16 @@ class LogManager(OfOneProcess):
                 with self._deleter.undoing_creation(topic):
                     self._create_logs(topic, topic.partitions)
         return topic
+
+    def planned_topic(
+        self, name: str, partitions: int, config: Mapping[str, str]
+    ) -> tuple[Topic, LogConfig]:
+        """Return what ``create_topic`` would create, without ids, and its settings in force.
+
+        Raises InvalidTopic, InvalidPartitions, PolicyViolation or InvalidConfig as there.
+        """
+        topic = self._topics.planned(name, ZERO_ID, [ZERO_ID] * partitions, config)
+        return topic, topic.config_in_force(self._topics.defaults, self._topics.overrides)
 
     def create_partitions(self, name: str, count: int, *, is_spread: bool = False) -> Topic:
         """Add partitions to a topic until it has ``count``, durably.

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import struct
 from typing import Any
+from uuid import UUID
 
 import pytest
 from tests.machinery.broker_home import BrokerHome, add, begun, code, end, with_broker, write
 
+from tidelog.broker.client_request import Disconnect
 from tidelog.codec.crc32c import crc32c
 from tidelog.error_codes import ErrorCode
 from tidelog.records.builder import build_batch
@@ -104,6 +106,35 @@ def test_why_records_are_in_no_transaction_is_said(
         records = in_transaction((producer_id + producer[0], epoch + producer[1]))
         answer = await produced(home, records, version, transactionalId=name)
         assert code(answer) is expected
+
+    with_broker(test)
+
+
+@pytest.mark.parametrize("acks", [1, 0])
+def test_records_of_a_transaction_without_its_id_are_no_request(acks: int) -> None:
+    """Nothing of it is written; a client without acks hears it by the end of the connection."""
+
+    async def test(home: BrokerHome) -> None:
+        producer = await begun(home)
+        data = [
+            {"name": "none", "partitionData": [{"index": 3, "records": PLAIN}]},
+            {
+                "name": "t",
+                "partitionData": [
+                    {"index": 0, "records": PLAIN},
+                    {"index": 1, "records": in_transaction(producer)},
+                ],
+            },
+        ]
+        given: dict[str, Any] = {"acks": acks, "timeoutMs": 1, "topicData": data}
+        if acks:
+            answer = await home.ask("Produce", 9, **given)
+            found = [code(p) for one in answer["responses"] for p in one["partitionResponses"]]
+            assert found == 3 * [ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED]
+        else:
+            with pytest.raises(Disconnect):
+                await home.ask("Produce", 9, **given)
+        assert home.logs.count_records("t").records == 0
 
     with_broker(test)
 
@@ -412,6 +443,26 @@ def test_the_first_reason_not_to_create_a_topic_is_kafkas(is_trial: bool) -> Non
     with_broker(test)
 
 
+def test_a_trial_says_what_the_topic_would_be() -> None:
+    """With the settings that it would have, from version 5 on. Source: KIP-525."""
+
+    async def test(home: BrokerHome) -> None:
+        asked = {
+            "name": "new",
+            "numPartitions": -1,
+            "assignments": [{"partitionIndex": n, "brokerIds": [1]} for n in range(2)],
+            "replicationFactor": -1,
+            "configs": [{"name": "retention.ms", "value": "5"}],
+        }
+        (trial,) = await created(home, asked, is_trial=True)
+        assert "new" not in home.logs.topics()
+        (answer,) = await created(home, asked)
+        assert trial == answer | {"topicId": UUID(int=0)}
+        assert trial["numPartitions"] == 2
+
+    with_broker(test)
+
+
 def test_a_topic_that_is_named_twice_is_answered_once() -> None:
     """A client looks the answer up by the name."""
 
@@ -448,6 +499,38 @@ def test_settings_are_shown_as_kafkas_tools_expect_them() -> None:
         assert None not in values.values()
         assert (await shown(home, 4, "", None))["configs"] == []
         assert code(await shown(home, 2, "b c", None)) is ErrorCode.INVALID_TOPIC_EXCEPTION
+
+    with_broker(test)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "expected"),
+    [
+        (8, "1", ErrorCode.NONE),
+        (8, "7", ErrorCode.INVALID_REQUEST),
+        (8, "", ErrorCode.INVALID_REQUEST),
+        (16, "any", ErrorCode.NONE),
+        (16, "", ErrorCode.INVALID_REQUEST),
+        (32, "any", ErrorCode.NONE),
+        (32, "", ErrorCode.INVALID_REQUEST),
+        (3, "1", ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_what_has_no_settings_here_is_shown_without(
+    kind: int, name: str, expected: ErrorCode
+) -> None:
+    """Loggers, client metrics and groups: a tool that asks for all of them sees that."""
+
+    async def test(home: BrokerHome) -> None:
+        found = await shown(home, kind, name, None)
+        assert (code(found), found["configs"]) == (expected, [])
+        for step, is_change in ((1, False), (0, True)):
+            change = {"name": "interval.ms", "configOperation": step, "value": "1"}
+            given = {"resourceType": kind, "resourceName": name, "configs": [change]}
+            answer = await home.ask("IncrementalAlterConfigs", 1, resources=[given])
+            refused = is_change or kind == 8
+            changed = ErrorCode.INVALID_REQUEST if refused else expected
+            assert code(answer["responses"][0]) is changed
 
     with_broker(test)
 

@@ -79,6 +79,8 @@ class Produce:
         """Append the batches of all partitions; each succeeds or fails by itself."""
         if request.version < FIRST_SERVED_VERSION:
             raise Disconnect(f"version {request.version} of Produce is not served")
+        if request.values["transactionalId"] is None and _has_transactional(request):
+            return self._answered(request, _unauthorized(request), [])
         appended: list[_Appended] = []
         responses: list[dict[str, Any]] = []
         waiting: list[asyncio.Task[Any]] = []
@@ -134,7 +136,7 @@ class Produce:
     ) -> dict[str, Any] | asyncio.Task[dict[str, Any]]:
         """Return what the response says of a partition, or a task that will."""
         try:
-            _check_writer(request, topic, given["records"])
+            _check_writer(topic)
             partition = partition_at_once(self._manager, topic, given["index"])
             _check(request, given["records"])
             is_long = _takes_long(partition, given["records"])
@@ -220,15 +222,36 @@ def _check_all_taken(responses: list[dict[str, Any]]) -> None:
                 raise Disconnect(f"{topic['name']}-{one['index']} took no records: {reason}")
 
 
-def _check_writer(request: Request, topic: str, records: Bytes | None) -> None:
-    """Refuse what a client may not write whatever it is."""
+def _has_transactional(request: Request) -> bool:
+    for topic in request.values["topicData"]:
+        for given in topic["partitionData"]:
+            if given["records"] and is_transactional(given["records"]):
+                return True
+    return False
+
+
+def _unauthorized(request: Request) -> list[dict[str, Any]]:
+    """Refuse all partitions of a request that has records of a transaction, and not its id.
+
+    Source: Kafka KafkaApis.handleProduceRequest.
+    """
+    error = Refusal(
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        "the request has no transactional id, and records of a transaction",
+    )
+    return [
+        {
+            "name": topic["name"],
+            "partitionResponses": [_failed(one["index"], error) for one in topic["partitionData"]],
+        }
+        for topic in request.values["topicData"]
+    ]
+
+
+def _check_writer(topic: str) -> None:
+    """Refuse what no client may write to."""
     if topic in INTERNAL_SETTINGS:
         raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is written by brokers alone")
-    if request.values["transactionalId"] is None and records and is_transactional(records):
-        raise Refusal(
-            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-            "the request has no transactional id, and records of a transaction",
-        )
 
 
 def _check(request: Request, records: Bytes | None) -> None:

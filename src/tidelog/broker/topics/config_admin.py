@@ -30,9 +30,10 @@ if TYPE_CHECKING:
 
 _TOPIC: Final = 2
 _BROKER: Final = 4
+_LOGGERS: Final = 8
 _CLIENT_METRICS: Final = 16
-_KINDS: Final = frozenset({_TOPIC, _BROKER, 8, _CLIENT_METRICS, 32})
-"""All that may be asked for; loggers (8), client metrics and groups (32) have no settings here."""
+_KINDS: Final = frozenset({_TOPIC, _BROKER, _LOGGERS, _CLIENT_METRICS, 32})
+"""All that may be asked for; loggers, client metrics and groups (32) have no settings here."""
 
 _KINDS_VERSION: Final = 1
 """Of ListConfigResources: before, it lists client metrics only."""
@@ -82,22 +83,25 @@ class ConfigAdmin:
         return answer | {"configs": found}
 
     def _shown(self, given: dict[str, Any]) -> list[dict[str, Any]]:
-        if given["resourceType"] == _TOPIC:
-            check_topic_name(given["resourceName"])
-            return shown_settings(self._manager, given["resourceName"])
-        if given["resourceType"] == _BROKER:
-            self._check_broker(given)
-            if not given["resourceName"]:  # what is set for all brokers: nothing
-                return []
-            return shown_broker_settings(self._manager, self._serving)
-        raise _unknown_kind(given)
+        kind, name = given["resourceType"], given["resourceName"]
+        if kind == _TOPIC:
+            check_topic_name(name)
+            topic = self._manager.topic(name)
+            return shown_settings(self._manager, topic, self._manager.config_of(name))
+        self._check_known(kind, name)
+        # What is set for all brokers, groups, ...: nothing.
+        is_broker = kind == _BROKER and name
+        return shown_broker_settings(self._manager, self._serving) if is_broker else []
 
-    def _check_broker(self, given: dict[str, Any]) -> None:
-        if given["resourceName"] not in {"", str(self._node.node_id)}:
-            raise Refusal(
-                ErrorCode.INVALID_REQUEST,
-                f"the one broker is {self._node.node_id}, not {given['resourceName']!r}",
-            )
+    def _check_known(self, kind: int, name: str) -> None:
+        """Refuse what is neither a broker nor something that may have settings in Kafka."""
+        if kind not in _KINDS:
+            raise _unknown_kind(kind)
+        if not name and kind != _BROKER:
+            raise Refusal(ErrorCode.INVALID_REQUEST, "the name of what is asked for is empty")
+        if kind in {_BROKER, _LOGGERS} and name not in {"", str(self._node.node_id)}:
+            reason = f"the one broker is {self._node.node_id}, not {name!r}"
+            raise Refusal(ErrorCode.INVALID_REQUEST, reason)
 
     def list_resources(self, request: Request) -> Answer:
         """ListConfigResources: what has settings."""
@@ -139,13 +143,11 @@ class ConfigAdmin:
         is_trial: bool,
         is_joined: bool,
     ) -> dict[str, Any]:
-        if given["resourceType"] == _BROKER:
-            self._check_broker(given)
-            _check_deletes(given["configs"])
+        kind, name = given["resourceType"], given["resourceName"]
+        if kind != _TOPIC:
+            self._check_known(kind, name)
+            _check_deletes(given["configs"], kind)
             return {}
-        if given["resourceType"] != _TOPIC:
-            raise _unknown_kind(given)
-        name = given["resourceName"]
         check_topic_name(name)
         given, follow = _without_follow(given) if is_joined else (given, set())
         settings, unset = changes(given)
@@ -242,21 +244,25 @@ def _is_delete(step: dict[str, Any]) -> bool:
     return step.get("configOperation") == _Step.DELETE
 
 
-def _check_deletes(configs: Iterable[dict[str, Any]]) -> None:
-    """Raise Refusal unless all that is asked for is to delete settings of the service.
+def _check_deletes(configs: Iterable[dict[str, Any]], kind: int) -> None:
+    """Raise Refusal unless all that is asked for is to delete settings, of anything but a topic.
 
     None of them was set by a client, so that changes nothing; Kafka's tools end throttles that way.
+    A logger has a level, which Kafka does not delete where there is no such logger.
     """
-    if not all(map(_is_delete, configs)):
-        raise Refusal(
-            ErrorCode.INVALID_REQUEST,
-            "clients cannot change the settings of the service: change its file or arguments;"
-            " on SIGHUP it reads them again",
-        )
+    if kind != _LOGGERS and all(map(_is_delete, configs)):
+        return
+    if kind != _BROKER:
+        raise _unknown_kind(kind)
+    raise Refusal(
+        ErrorCode.INVALID_REQUEST,
+        "clients cannot change the settings of the service: change its file or arguments;"
+        " on SIGHUP it reads them again",
+    )
 
 
-def _unknown_kind(given: dict[str, Any]) -> Refusal:
+def _unknown_kind(kind: int) -> Refusal:
     return Refusal(
         ErrorCode.INVALID_REQUEST,
-        f"topics and the broker have settings, not resources of type {given['resourceType']}",
+        f"topics and the broker have settings, not resources of type {kind}",
     )

@@ -13,6 +13,7 @@ from tidelog.datadir.known_setting import ConfigSource
 
 if TYPE_CHECKING:
     from tidelog.config.option import Option
+    from tidelog.datadir.catalogue import Topic
     from tidelog.manager.log_manager import LogManager
 
 _TOPIC: Final = 1
@@ -32,14 +33,11 @@ _KEPT: Final = 1000
 _TYPES: Final = {"boolean": 1, "string": 2, "int": 3, "long": 5, "double": 6, "list": 7}
 
 
-def shown_settings(manager: LogManager, name: str) -> list[dict[str, Any]]:
-    """Return the settings in force of a topic; those that are unknown have no value.
+def shown_settings(manager: LogManager, topic: Topic, config: LogConfig) -> list[dict[str, Any]]:
+    """Return the settings of a topic, which are in force; those that are unknown have no value.
 
     What is returned is shared with other calls.
-
-    Raises UnknownTopicOrPartition.
     """
-    topic, config = manager.topic(name), manager.config_of(name)
     unknown, inherited = topic.unknown_settings, topic.inherited
     found = []
     for known in options_of(LogConfig):

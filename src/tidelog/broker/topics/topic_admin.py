@@ -68,9 +68,11 @@ class TopicAdmin:
         count = self._partitions_of(given)
         if request.values["validateOnly"]:
             check_count(count)
-            return {"numPartitions": count, "replicationFactor": 1}
-        topic = self._manager.create_topic(name, count, settings)
-        shown = shown_settings(self._manager, name)
+            topic, config = self._manager.planned_topic(name, count, settings)
+        else:
+            topic = self._manager.create_topic(name, count, settings)
+            config = self._manager.config_of(name)
+        shown = shown_settings(self._manager, topic, config)
         return {
             "topicId": topic.topic_id,
             "numPartitions": count,
