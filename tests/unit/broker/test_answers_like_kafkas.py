@@ -381,6 +381,18 @@ async def committed(home: BrokerHome, version: int = 8, topic: str = "t", **how:
     return code(answer["topics"][0]["partitions"][0])
 
 
+@pytest.mark.parametrize(("version", "expected"), [(5, 0), (6, ErrorCode.GROUP_ID_NOT_FOUND)])
+def test_a_group_that_there_is_not_is_not_found(version: int, expected: ErrorCode) -> None:
+    """Older tools know a dead group instead. Source: KIP-1043."""
+
+    async def test(home: BrokerHome) -> None:
+        answer = await home.ask("DescribeGroups", version, groups=["none"])
+        (found,) = answer["groups"]
+        assert (code(found), found["groupState"]) == (expected, "Dead")
+
+    with_broker(test)
+
+
 def test_why_a_position_is_refused_is_said_in_kafkas_order() -> None:
     """That there is no such partition comes first; a group that is gone has words of its own."""
 

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.broker.allowed_operations import OF_GROUP
-from tidelog.broker.client_request import refused
+from tidelog.broker.client_request import Refusal, refused
 from tidelog.broker.groups.classic_group import GroupState
 from tidelog.broker.shards import code_for_client
 from tidelog.codec.messages.message_table import messages_of
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from tidelog.segment.filenames import TopicPartition
 
 _CLASSIC: Final = "classic"
+_NOT_FOUND_VERSION: Final = 6
+"""Of DescribeGroups: before, a group that there is not is a dead one. Source: KIP-1043."""
 _ASSIGNMENT: Final = 1
 
 
@@ -67,6 +69,10 @@ class GroupAdmin:
         # Once: tools ask for all groups together.
         known = self._coordinator.positions()
         found = [self._describe(one, known) for one in request.values["groups"]]
+        if request.version >= _NOT_FOUND_VERSION:
+            for one in found:
+                if one.get("groupState") == GroupState.DEAD:
+                    one |= refused(Refusal(ErrorCode.GROUP_ID_NOT_FOUND, "there is no such group"))
         if request.values.get("includeAuthorizedOperations"):
             for one in found:
                 one["authorizedOperations"] = OF_GROUP

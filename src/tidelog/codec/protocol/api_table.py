@@ -97,12 +97,12 @@ OffsetFetch 9 1-9 flexible 6+
     int16}]}], errorCode 2-7 int16, groups 8+ [{groupId string, topics [{name string, partitions
     [{partitionIndex int32, committedOffset int64, committedLeaderEpoch int32 =-1, metadata
     string?, errorCode int16}]}], errorCode int16}]
-DescribeGroups 15 0-5 flexible 5+
+DescribeGroups 15 0-6 flexible 5+
   > groups [string], includeAuthorizedOperations 3+ bool
-  < throttleTimeMs 1+ int32, groups [{errorCode int16, groupId string, groupState string,
-    protocolType string, protocolData string, members [{memberId string, groupInstanceId 4+
-    string? =null, clientId string, clientHost string, memberMetadata bytes, memberAssignment
-    bytes}], authorizedOperations 3+ int32 =-2147483648}]
+  < throttleTimeMs 1+ int32, groups [{errorCode int16, errorMessage 6+ string? =null, groupId
+    string, groupState string, protocolType string, protocolData string, members [{memberId string,
+    groupInstanceId 4+ string? =null, clientId string, clientHost string, memberMetadata bytes,
+    memberAssignment bytes}], authorizedOperations 3+ int32 =-2147483648}]
 ListGroups 16 0-5 flexible 3+
   > statesFilter 4+ [string], typesFilter 5+ [string]
   < throttleTimeMs 1+ int32, errorCode int16, groups [{groupId string, protocolType string,
