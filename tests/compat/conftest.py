@@ -145,11 +145,12 @@ class Kafka:
     properties: Path
     port: int
 
-    def format(self) -> None:
-        """Make the directory that of a new cluster."""
+    def format(self, *options: str) -> None:
+        """Make the directory that of a new cluster; ``options`` are those of the tool."""
         tool = "kafka.tools.StorageTool"
         cluster = self.java.run(tool, "random-uuid").strip()
-        self.java.run(tool, "format", "-t", cluster, "-c", str(self.properties))
+        given = ["-t", cluster, "-c", str(self.properties), *options]
+        self.java.run(tool, "format", *given)
 
     @contextmanager
     def running(self, *, is_killed: bool = False) -> Iterator[LogOf]:

@@ -51,6 +51,12 @@ class Side:
         self._names: dict[Any, Id] = {}
         self.ids: dict[str, Any] = {Id("p-none"): -1, Id("t-none"): UUID(int=0)}
 
+    def beside(self) -> Side:
+        """Return a connection to the same broker, which knows the same ids."""
+        other = Side(self._port)
+        other._names, other.ids = self._names, self.ids
+        return other
+
     def ask(self, name: str, version: int, values: dict[str, Any]) -> dict[str, Any] | None:
         """Return the fields of the answer; None: the connection was closed."""
         api = api_named(name)
@@ -137,14 +143,14 @@ class Pair:
         mine = self.ours.ask(name, version, values)
         theirs = self.kafka.ask(name, version, values)
         for _ in range(500):
-            if not _codes(theirs) & _LATER - _codes(mine):
+            if not codes(theirs) & _LATER - codes(mine):
                 break
             sleep_ms(20)
             theirs = self.kafka.ask(name, version, values)
         if name == "EndTxn":
             self._wait_for_end(values["transactionalId"])
         seen = self.kafka.seen(theirs), self.ours.seen(mine)
-        different = list(_differences(name, *seen))
+        different = list(differences(name, *seen))
         history = "\n".join(map(str, self.asked[-12:]))
         assert not different, f"Kafka, ours: {different} after\n{history}"
         return seen[0] or {}
@@ -176,16 +182,18 @@ def _place(part: Any) -> list[Any]:
     ]
 
 
-def _codes(answer: Any) -> set[int]:
+def codes(answer: Any) -> set[int]:
+    """Return the error codes in an answer."""
     if isinstance(answer, list):
-        return set().union(*map(_codes, answer))
+        return set().union(*map(codes, answer))
     if not isinstance(answer, dict):
         return set()
     own = {one for key, one in answer.items() if key.endswith("rrorCode")}
-    return own.union(*map(_codes, answer.values()))
+    return own.union(*map(codes, answer.values()))
 
 
-def _differences(name: str, kafkas: Any, ours: Any, key: str = "") -> list[tuple[str, Any, Any]]:
+def differences(name: str, kafkas: Any, ours: Any, key: str = "") -> list[tuple[str, Any, Any]]:
+    """Return the fields of two answers that differ, each with both values."""
     if isinstance(kafkas, dict) and isinstance(ours, dict):
         parts = [(kafkas[one], ours[one], one) for one in kafkas]
     elif isinstance(kafkas, list) and isinstance(ours, list) and len(kafkas) == len(ours):
@@ -194,4 +202,4 @@ def _differences(name: str, kafkas: Any, ours: Any, key: str = "") -> list[tuple
         is_text = key.endswith("rrorMessage") and kafkas is None  # Kafka leaves many out
         is_same = kafkas == ours or is_text or (name, key, str(kafkas), str(ours)) in _ALLOWED
         return [] if is_same else [(key, kafkas, ours)]
-    return [one for part in parts for one in _differences(name, *part)]
+    return [one for part in parts for one in differences(name, *part)]

@@ -162,10 +162,7 @@ REMOVED: Final = {
 RENAMED: Final = {"dedupe": "dedupe was renamed: use compact"}
 """Values that Kafka once knew, and what to use instead."""
 
-WITHOUT_EFFECT: Final = (
-    "log.dir.failure.timeout.ms",
-    "transactional.id.expiration.ms",
-)
+WITHOUT_EFFECT: Final = ("log.dir.failure.timeout.ms",)
 """Settings that are accepted and change nothing here."""
 
 

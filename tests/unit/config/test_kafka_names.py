@@ -53,8 +53,8 @@ def test_a_removed_name_is_refused_with_what_replaced_it(name: str) -> None:
 def test_what_is_accepted_without_effect_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     """One line names the settings; no line where none is given."""
     with caplog.at_level(logging.WARNING):
-        broker_config({"log.retention.ms": "5"})
-        BrokerConfig.parse({"transactional.id.expiration.ms": "5", "log.retention.ms": "5"})
+        broker_config({"log.retention.ms": "5", "transactional.id.expiration.ms": "5"})
+        BrokerConfig.parse({"log.dir.failure.timeout.ms": "5", "log.retention.ms": "5"})
 
-    assert caplog.messages == ["settings-without-effect settings=transactional.id.expiration.ms"]
+    assert caplog.messages == ["settings-without-effect settings=log.dir.failure.timeout.ms"]
     assert set(WITHOUT_EFFECT) <= OURS

@@ -28,6 +28,7 @@ _CLASSIC: Final = "classic"
 _NOT_FOUND_VERSION: Final = 6
 """Of DescribeGroups: before, a group that there is not is a dead one. Source: KIP-1043."""
 _ASSIGNMENT: Final = 1
+_NOT_FOUND: Final = Refusal(ErrorCode.GROUP_ID_NOT_FOUND, "there is no such group")
 
 
 class GroupAdmin:
@@ -72,7 +73,7 @@ class GroupAdmin:
         if request.version >= _NOT_FOUND_VERSION:
             for one in found:
                 if one.get("groupState") == GroupState.DEAD:
-                    one |= refused(Refusal(ErrorCode.GROUP_ID_NOT_FOUND, "there is no such group"))
+                    one.update(refused(_NOT_FOUND))
         if request.values.get("includeAuthorizedOperations"):
             for one in found:
                 one["authorizedOperations"] = OF_GROUP
