@@ -93,6 +93,21 @@ class Partition:
         return self._listing("committed.jsonl").exists()
 
     @property
+    def by_time(self) -> list[Row]:
+        """The broker's answers to queries by time, or the records that it overlooked.
+
+        It looks in the first segment alone that reaches a time.
+        """
+        answers = self.state["byTimestamp"]
+        return [self._overlooked(row) if row["offset"] == -1 else row for row in answers]
+
+    def _overlooked(self, row: Row) -> Row:
+        for record in self.records:
+            if record["timestamp"] >= row["query"]:
+                return row | {name: record[name] for name in ("offset", "timestamp", "leaderEpoch")}
+        return row
+
+    @property
     def batches(self) -> list[Row]:
         """Its batches, as Kafka's ``FileRecords`` finds them."""
         return self._lines("batches.jsonl")

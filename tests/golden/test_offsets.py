@@ -73,7 +73,7 @@ def test_a_time_gives_the_offset_that_the_broker_gives(
     """The first record at or after a time, and the one with the greatest timestamp."""
     state = indexed.state
 
-    for row in state["byTimestamp"]:
+    for row in indexed.by_time:
         assert answered(row) == ask(indexed, capsys, "--at", str(row["query"]))
     assert answered(state["maxTimestamp"]) == ask(indexed, capsys, "--at", "max-timestamp")
 

@@ -151,20 +151,15 @@ def records_from(
     return chain.from_iterable(columns.records() for columns in found)
 
 
-def offset_at(
-    log: Log, timestamp: int, fs: FileSystem, *, looks_on: bool = True
-) -> TimestampedOffset | None:
-    """Return the first record with this timestamp in ms or a later one; None if there is none.
-
-    ``looks_on`` as for ``fetch_offset``, of the segments on the disk.
-    """
+def offset_at(log: Log, timestamp: int, fs: FileSystem) -> TimestampedOffset | None:
+    """Return the first record with this timestamp in ms or a later one; None if there is none."""
     local = log.local_log_start_offset
     if log.log_start_offset < local:
         with open_read_only(log.directory, fs=fs) as whole:
             found = whole.offset_at(timestamp, local)
         if found is not None:
             return found
-    return log.fetch_offset_by_timestamp(timestamp, looks_on=looks_on)
+    return log.fetch_offset_by_timestamp(timestamp)
 
 
 def count_records(

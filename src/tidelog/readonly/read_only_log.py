@@ -331,7 +331,7 @@ class ReadOnlyLog(Drawn):
         def find(snapshot: LogSnapshot) -> TimestampedOffset | None:
             bounded = [(segment, segment.bounds) for segment in snapshot.segments]
             searched = SearchedLog(bounded, self.log_start_offset, end)
-            return fetch_offset(searched, self.leader_epochs, wanted, looks_on=True)
+            return fetch_offset(searched, self.leader_epochs, wanted)
 
         found = self._files.ask(find)
         if wanted in ends:

@@ -103,8 +103,7 @@ class OffsetQueries:
         if target < 0:
             found = log.fetch_offset_by_timestamp(target)
         else:
-            # Clients that come from Kafka get its answer, also where it overlooks a record.
-            found = offset_at(log, target, self._manager.machine.fs, looks_on=False)
+            found = offset_at(log, target, self._manager.machine.fs)
         # What lies above the end that this reader sees is not there yet; the start of what is on
         # the disk may be that end.
         is_start = target in {OffsetTarget.EARLIEST, OffsetTarget.EARLIEST_LOCAL}

@@ -7,7 +7,6 @@ It needs no lock, and is the same for the owner of a log and a reader beside it.
 from __future__ import annotations
 
 from enum import IntEnum
-from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.records.batch import NO_TIMESTAMP
@@ -52,19 +51,15 @@ class SearchedLog(NamedTuple):
 
 
 def fetch_offset(
-    log: SearchedLog,
-    epochs: Callable[[], Sequence[tuple[int, int]]],
-    target: int,
-    *,
-    looks_on: bool,
+    log: SearchedLog, epochs: Callable[[], Sequence[tuple[int, int]]], target: int
 ) -> TimestampedOffset | None:
     """Return the offset for ``target``: an ``OffsetTarget``, or a time in ms.
 
     For a time: the first record from the log start on with that timestamp or a later one. None if
     there is no such record. ``epochs`` returns the leader epochs with their first offsets.
 
-    ``looks_on``: in all segments that reach the time. Kafka looks in the first of them alone, and
-    finds nothing if compaction or the log start has removed the records that did.
+    Kafka looks in the first segment alone that reaches the time, and finds nothing if compaction or
+    the log start has removed the records that did.
     """
     if target in {OffsetTarget.EARLIEST, OffsetTarget.EARLIEST_LOCAL}:
         known = [epoch for epoch, first in epochs()[:1] if first <= log.start_offset]
@@ -82,7 +77,7 @@ def fetch_offset(
             found = newest[0].find_max_timestamp(newest[1])
     else:
         late = (each for each in log.segments if each[0].largest_timestamp() >= target)
-        for segment, bounds in islice(late, None if looks_on else 1):
+        for segment, bounds in late:
             found = segment.find_offset_by_timestamp(target, log.start_offset, bounds)
             if found is not None:
                 break

@@ -340,18 +340,12 @@ class ReadableLog(OfOneProcess, Told):
             if len(below) < len(columns):
                 return
 
-    def fetch_offset_by_timestamp(
-        self, target: int, *, looks_on: bool = False
-    ) -> TimestampedOffset | None:
-        """Return the offset for a time in ms, or for an ``OffsetTarget``; None if there is none.
-
-        ``looks_on`` as for ``fetch_offset``.
-        """
+    def fetch_offset_by_timestamp(self, target: int) -> TimestampedOffset | None:
+        """Return the offset for a time in ms, or for an ``OffsetTarget``; None if there is none."""
         epochs = self._state.epochs
 
         def find(view: LogView) -> TimestampedOffset | None:
-            searched = view.searched
-            return fetch_offset(searched, lambda: epochs.entries, target, looks_on=looks_on)
+            return fetch_offset(view.searched, lambda: epochs.entries, target)
 
         return self._state.look("looking up a time", find)
 
