@@ -85,7 +85,8 @@ class ClassicGroup:
         synced."""
         self._unsynced: set[GroupMember] = set()
         """Who has not asked yet what it was assigned in this generation."""
-        self._is_delayed = False
+        self._is_delayed = self._has_grown = False
+        """Whether it waits for more members than the first, and whether some have come."""
         self._assigned_in: int | None = None
         """The generation whose assignment is being written down."""
 
@@ -164,6 +165,7 @@ class ClassicGroup:
         self.members[member.member_id] = member
         if self._common is not None:  # not of all again: many may join one after the other
             self._common = self._common & member.protocol_names
+        self._has_grown = True
         if self.leader is None:
             self.leader = member.member_id
         return self._join(member)
@@ -289,9 +291,9 @@ class ClassicGroup:
             self._answer_syncs({"errorCode": int(ErrorCode.REBALANCE_IN_PROGRESS)})
         self.state = GroupState.PREPARING
         if was_empty:  # it waits for its time, and not for ids that were given out
-            self._is_delayed = self._initial_delay_ms > 0
-            if self._is_delayed:
-                self._set_deadline(self._initial_delay_ms, self._end_delay)
+            if self._initial_delay_ms > 0:
+                left_ms = self._longest_rebalance() - self._initial_delay_ms
+                self._delay(self._initial_delay_ms, max(left_ms, 0))
             else:
                 self._complete_join()
             return
@@ -299,7 +301,18 @@ class ClassicGroup:
         self._set_deadline(timeout_ms, self._complete_join)
         self._complete_join_if_all()
 
-    def _end_delay(self) -> None:
+    def _delay(self, delay_ms: int, left_ms: int) -> None:
+        """Wait for more members, and once more as long as some come and there is time left.
+
+        Source: Kafka GroupMetadataManager.tryCompleteInitialRebalanceElseSchedule.
+        """
+        self._is_delayed, self._has_grown = True, False
+        self._set_deadline(delay_ms, partial(self._end_delay, delay_ms, left_ms))
+
+    def _end_delay(self, delay_ms: int, left_ms: int) -> None:
+        if self._has_grown and left_ms:
+            self._delay(min(self._initial_delay_ms, left_ms), max(left_ms - delay_ms, 0))
+            return
         self._is_delayed = False
         self._complete_join()
 

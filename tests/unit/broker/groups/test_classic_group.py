@@ -215,10 +215,34 @@ def test_a_new_group_waits_for_more_members() -> None:
     async def scenario() -> None:
         home = Home(initial_delay_ms=3000)
         first = home.join("a")
-        second = home.join("b")
+        home.clock.advance(2999)
         assert not first.done()
+        home.clock.advance(1)
+        assert first.result()["generationId"] == 1
+
+    run(scenario())
+
+
+def test_a_new_group_waits_again_while_members_come() -> None:
+    """At most for a rebalance: each generation that they are not in yet is one in vain."""
+
+    async def scenario() -> None:
+        home = Home(initial_delay_ms=3000)
+        first = home.join("a")
+        home.clock.advance(2999)
+        second = home.join("b")
         home.clock.advance(3000)
+        assert not first.done()
+        home.clock.advance(1)
         assert first.result()["generationId"] == second.result()["generationId"] == 1
+
+        home = Home(initial_delay_ms=3000)
+        first = home.join("a")
+        for number in range(20):
+            home.clock.advance(2000)
+            home.join(f"b{number}")
+        assert first.result()["generationId"] == 1
+        assert len(first.result()["members"]) * 2000 - REBALANCE_MS in range(3001)
 
     run(scenario())
 
