@@ -525,7 +525,7 @@ def test_a_restarted_instance_waits_until_it_is_written_down(fails: bool) -> Non
 
 
 def test_what_all_members_support_follows_each_change() -> None:
-    """It is remembered while members join; whoever changes what it supports, or goes, counts."""
+    """It is remembered while members join; each change after that counts."""
     one, two = Protocol("one", b""), Protocol("two", b"")
     home = Home()
 
