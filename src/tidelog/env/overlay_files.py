@@ -41,7 +41,7 @@ class _Node:
     """A file or directory of the overlay.
 
     Its content is the first ``below_bytes`` of ``below_path``, then ``tail``, then zeros up to
-    ``size``.
+    ``size``. A link to a missing file ``is_dangling``: it can be replaced and deleted, not read.
     """
 
     mtime_ms: int
@@ -51,6 +51,7 @@ class _Node:
     size: int = 0
     tail: bytearray = field(default_factory=bytearray)
     is_written: bool = False
+    is_dangling: bool = False
 
     def truncate(self, size: int) -> None:
         self.is_written = True
@@ -220,6 +221,7 @@ class OverlayFiles(WholeFiles):
                 raise link_error(path)
             if node is None:
                 node = self._make(path, must_exist=mode in {"r", "r+"})
+            self._check_target(node)
             below = None
             if node.below_bytes and node.below_path is not None:
                 below = self._below.open(node.below_path)
@@ -287,12 +289,14 @@ class OverlayFiles(WholeFiles):
         """Return size, time of modification and kind."""
         with self._lock:
             node = self._existing(path)
+            self._check_target(node)
             return FileStat(node.size, node.mtime_ms, node.is_directory)
 
     def exists(self, path: str) -> bool:
         """Return whether a file or directory of this name exists."""
         with self._lock:
-            return self._find(path) is not None
+            node = self._find(path)
+            return node is not None and not node.is_dangling
 
     def is_link(self, path: str) -> bool:
         """Return whether this path is a symbolic link."""
@@ -368,6 +372,10 @@ class OverlayFiles(WholeFiles):
             found = self._below.stat(path)
         except (FileNotFoundError, NotADirectoryError):
             return None
+        except OSError:
+            if not self._below.is_link(path) or self._below.exists(path):
+                raise
+            return _Node(0, below_path=path, is_dangling=True)
         if found.is_directory:
             return _Node(found.mtime_ms, is_directory=True, below_path=path, size=found.size_bytes)
         size = found.size_bytes
@@ -383,6 +391,10 @@ class OverlayFiles(WholeFiles):
         if node is None:
             raise os_error(errno.ENOENT, path)
         return node
+
+    def _check_target(self, node: _Node) -> None:
+        if node.is_dangling and node.below_path is not None:
+            self._below.stat(node.below_path)  # raises what it does below
 
     def _make(self, path: str, *, must_exist: bool) -> _Node:
         if must_exist:

@@ -97,6 +97,24 @@ def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
     assert overlay.read(str(path)) == b"ab"
 
 
+def test_a_link_to_a_missing_file_is_replaced_and_deleted_as_on_the_disk(tmp_path: Path) -> None:
+    """It cannot be read; else a plan says that a log cannot be loaded where the real run does."""
+    one, other, new = (str(tmp_path / name) for name in ("one", "other", "new"))
+    for name in ("one", "other"):
+        (tmp_path / name).symlink_to(tmp_path / "missing")
+    overlay = OverlayFiles(SYSTEM_FILES)
+
+    for fs in (overlay, SYSTEM_FILES):
+        assert (fs.exists(one), fs.is_link(one)) == (False, True)
+        for ask in (fs.stat, fs.open):
+            with pytest.raises(OSError, match="Link to a missing file"):
+                ask(one)
+        fs.write(new, b"ab")
+        fs.rename(new, one)
+        fs.delete(other)
+        assert (fs.read(one), fs.is_link(one), fs.list(str(tmp_path))) == (b"ab", False, ["one"])
+
+
 def test_a_listing_costs_nothing_for_changes_elsewhere(below: CrashFileSystem) -> None:
     """Else a plan over many directories takes time with the square of their number."""
     overlay, lines = OverlayFiles(below), []
