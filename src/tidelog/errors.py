@@ -436,6 +436,10 @@ class StoreError(KafkaStorageError):
     """An object store refused a request, or its answer was not what was asked for."""
 
 
+class StoreNotInstalled(StoreError):
+    """The package for object stores is not installed; the extra ``store`` installs it."""
+
+
 class StoreUnavailable(StoreError):
     """An object store did not answer in time, or only with errors of its own; try again later."""
 

@@ -20,6 +20,7 @@ from tidelog.errors import (
     InvalidArgument,
     ObjectNotFound,
     StoreError,
+    StoreNotInstalled,
     StoreUnavailable,
 )
 from tidelog.lazy import lacking
@@ -331,7 +332,7 @@ class ObjectStore:
         try:
             import obstore  # noqa: PLC0415 - an extra, and its threads are for this process alone
         except ModuleNotFoundError as error:
-            raise StoreError(lacking(error, "store")) from None
+            raise StoreNotInstalled(lacking(error, "store")) from None
         with self._lock:
             if self._store is None:
                 self._store = self._opened(makes=makes)

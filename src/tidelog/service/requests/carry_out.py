@@ -21,6 +21,7 @@ from tidelog.errors import (
     InvalidArgument,
     KafkaStorageError,
     OffsetOutOfRange,
+    StoreNotInstalled,
     TidelogError,
 )
 from tidelog.manager.on_demand import Terms
@@ -265,6 +266,8 @@ def _each(
     for key in keys:
         try:
             rows.append(act(key))
+        except StoreNotInstalled:
+            raise  # no log can be archived
         except (KafkaStorageError, CorruptMessage) as error:
             errors.append(error)
             continue

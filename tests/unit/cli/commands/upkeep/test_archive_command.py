@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -49,6 +50,18 @@ def end_of(cli: Cli, uri: str, partition: int = 0) -> int:
     rows = cli("offsets", "t", "-p", partition, "-d", uri).rows
     end: int = rows[0]["logEndOffset"]
     return end
+
+
+def test_without_obstore_the_extra_is_named(
+    cli: Cli, lake: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each command that needs a store ends as others do whose extra is not installed."""
+    monkeypatch.setitem(sys.modules, "obstore", None)
+
+    outcomes = [cli.on("archive", "t", "--to", lake), cli("offsets", "t", "-d", lake)]
+
+    text = "obstore is not installed: install tidelog with its extra, tidelog[store]"
+    assert [(one.code, text in one.err) for one in outcomes] == [(2, True)] * 2
 
 
 def test_what_is_closed_is_copied_once(cli: Cli, lake: str) -> None:
