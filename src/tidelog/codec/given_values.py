@@ -25,6 +25,11 @@ def check_offsets(*offsets: object) -> None:
         _check_number(offset, "an offset")
 
 
+def is_integer(given: object) -> bool:
+    """Say whether this is an integer, NumPy's among them; True and False are none."""
+    return type(given) is int or (isinstance(given, Integral) and not isinstance(given, bool))
+
+
 def listed(name: str, given: Iterable[T]) -> tuple[T, ...]:
     """Return what is given under a name, as a list; raise InvalidArgument for a single value.
 
@@ -36,5 +41,5 @@ def listed(name: str, given: Iterable[T]) -> tuple[T, ...]:
 
 
 def _check_number(given: object, what: str) -> None:
-    if type(given) is not int and (not isinstance(given, Integral) or isinstance(given, bool)):
+    if not is_integer(given):
         raise InvalidArgument(f"{given!r} is not {what}")

@@ -19,9 +19,9 @@ MALFORMED: Final = (ValueError, KeyError, TypeError, AttributeError, RecursionEr
 """What reading JSON raises whose members are not those that are expected."""
 
 
-def whole(value: object, what: str, least: int = 0) -> int:
-    """Return a number that was read; raise ValueError unless it is whole, from ``least`` on."""
-    if type(value) is not int or value < least:
+def whole(value: object, what: str, least: int = 0, most: int = 2**63 - 1) -> int:
+    """Return a number that was read; raise ValueError unless it is whole and within the bounds."""
+    if type(value) is not int or not least <= value <= most:
         raise ValueError(f"{value!r} is not {what}")
     return value
 

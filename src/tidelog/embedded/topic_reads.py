@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import chain, islice, repeat
-from numbers import Integral
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tidelog.codec.given_values import check_offsets, check_partition
+from tidelog.codec.given_values import check_offsets, check_partition, is_integer
 from tidelog.codec.json_value import unpack_json
 from tidelog.codec.one_line import record_line
 from tidelog.env.moments import time_ms
@@ -182,11 +181,9 @@ def start_of_last(
     return wanted.start_of_last(log.directory, start, end, last, fs=fs)
 
 
-def check_count(last: object) -> None:
+def check_count(last: int | None) -> None:
     """Raise InvalidArgument for what is not a number of records; None: all."""
-    if last is None:
-        return
-    if isinstance(last, bool) or not isinstance(last, Integral) or int(last) < 0:
+    if last is not None and (not is_integer(last) or last < 0):
         raise InvalidArgument(f"{last!r} is not a number of records")
 
 

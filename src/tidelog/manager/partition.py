@@ -315,16 +315,14 @@ class Partition(OfOneProcess, Told):
         records: Iterable[RecordFields],
         *,
         codec: Codec | str = Codec.NONE,
-        level: int | None = None,
     ) -> AppendInfo:
         """Append records as one batch; errors as ``append``.
 
         Args:
             records: timestamp in ms (-1 none), key, value and headers of each.
             codec: how the batch is compressed; the topic's ``compression.type`` takes precedence.
-            level: the codec's level, None for its default.
         """
-        own = OwnRecords(records, codec, level)
+        own = OwnRecords(records, codec)
         # Before the lock is taken: others who append need not wait while this is compressed.
         self.log.prepare(own, self._count_rejected)
         with self.listeners, self.lock:

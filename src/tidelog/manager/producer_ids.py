@@ -16,7 +16,7 @@ from tidelog.codec.messages.message_table import messages_of
 from tidelog.codec.uuid_text import format_uuid
 from tidelog.datadir.catalogue import METADATA_TOPIC
 from tidelog.datadir.cluster_metadata.bootstrap import BOOTSTRAP_FILE
-from tidelog.datadir.versioned_file import read_versioned
+from tidelog.datadir.versioned_file import read_versioned, whole
 from tidelog.errors import KafkaError, KafkaStorageError
 from tidelog.readonly.read_files import StorageErrors
 from tidelog.readonly.transactional_id import TRANSACTIONS_TOPIC
@@ -269,10 +269,8 @@ def _read(fs: FileSystem, data_dir: str) -> _Reserved | None:
     """Return what the file of a directory says; None if it has none."""
 
     def parse(content: Any) -> _Reserved:  # noqa: ANN401 - JSON
-        end, ranges = content["next"], content.get("ranges", 0)
-        for number, most in ((end, _GREATEST_COUNTED_ID), (ranges, _MOST_RANGES)):
-            if type(number) is not int or not 0 <= number <= most:
-                raise ValueError(f"{number!r} is not one of 0 to {most}")
+        end = whole(content["next"], "the next id", most=_GREATEST_COUNTED_ID)
+        ranges = whole(content.get("ranges", 0), "a number of ranges", most=_MOST_RANGES)
         members = {str(one): str(path) for one, path in content.get("with", {}).items()}
         return _Reserved(end, ranges, members)
 

@@ -12,6 +12,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from tidelog.datadir.versioned_file import whole
 from tidelog.errors import CorruptFile, KafkaStorageError, TidelogError
 from tidelog.mailbox.answer import VERSION, Answer
 from tidelog.mailbox.letter import Letter, State
@@ -101,9 +102,7 @@ def _version_of(transaction: Transaction) -> int:
 
 
 def _manifest_of(content: Any) -> ReadyManifest:  # noqa: ANN401 - whatever a file may hold
-    deadline_ms = content["deadlineMs"]
-    if type(deadline_ms) is not int:
-        raise TypeError(f"{deadline_ms!r} is not a time in ms")
+    deadline_ms = whole(content["deadlineMs"], "a time in ms")
     transaction = Transaction.from_json(content["transaction"])
     return ReadyManifest(transaction, deadline_ms, str(content.get("process", "")))
 

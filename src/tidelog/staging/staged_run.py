@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tidelog.codec.layout import byte_view
+from tidelog.datadir.versioned_file import whole
 from tidelog.errors import (
     InvalidArgument,
     InvalidRecord,
@@ -101,11 +102,11 @@ class StagedRun:
     def from_json(cls, entry: Mapping[str, Any]) -> StagedRun:
         """Read an entry; raise KeyError, TypeError, ValueError or InvalidTopic for another form."""
         numbers = {
-            name: _integer(entry[name])
+            name: whole(entry[name], name, -1)
             for name in ("partition", "position", "size_bytes", "records", "max_timestamp")
         }
         for name in ("first_offset", "next_offset"):
-            numbers[name] = _integer(entry.get(name, -1))
+            numbers[name] = whole(entry.get(name, -1), name, -1)
         texts = {name: _text(entry[name]) for name in ("name", "topic", "digest")}
         fields: dict[str, Any] = {**texts, **numbers}
         return cls(**fields)
@@ -287,12 +288,6 @@ def _open(fs: FileSystem, data_dir: str, run: StagedRun) -> Iterator[FileRecords
     path = os.path.join(data_dir, run.name)
     with closing(open_staged(fs, path)) as file:
         yield FileRecords(file, run.position, min(run.end, file.size()))
-
-
-def _integer(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{value!r} is not an integer")
-    return value
 
 
 def _text(value: object) -> str:

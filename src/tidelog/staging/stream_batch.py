@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from tidelog.datadir.versioned_file import whole
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -43,7 +45,7 @@ class StreamBatch:
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> StreamBatch:
         """Read a batch; raise KeyError, TypeError or ValueError for another form."""
-        query_id, batch_id = entry["queryId"], entry["batchId"]
-        if not isinstance(query_id, str) or type(batch_id) is not int or batch_id < 0:
-            raise ValueError(f"{entry!r} is not a batch of a stream")
-        return cls(query_id, batch_id)
+        query_id = entry["queryId"]
+        if not isinstance(query_id, str):
+            raise TypeError(f"{entry!r} is not a batch of a stream")
+        return cls(query_id, whole(entry["batchId"], "the number of a batch"))

@@ -6,9 +6,9 @@ Kafka: ``UnifiedLog.deletableSegments`` and the ``deleteRetention…`` methods.
 from __future__ import annotations
 
 from enum import Enum
-from numbers import Integral
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
+from tidelog.codec.given_values import is_integer
 from tidelog.codec.shown_rows import BaseOffset, EndOffset, SegmentBytes, shown
 from tidelog.errors import InvalidArgument, OffsetOutOfRange, PolicyViolation
 
@@ -85,8 +85,7 @@ def deletion_end(before_offset: int | str) -> int:
     """
     if before_offset == HIGH_WATERMARK_WORD:
         return DELETE_ALL
-    is_offset = isinstance(before_offset, Integral) and not isinstance(before_offset, bool)
-    if not is_offset or int(before_offset) < 0:
+    if not is_integer(before_offset) or int(before_offset) < 0:
         raise InvalidArgument(
             f"{before_offset!r} is not an offset to delete records before: give one, or"
             f' "{HIGH_WATERMARK_WORD}" to delete all that readers see'

@@ -6,9 +6,9 @@ Every way to create or change a topic uses these checks. Kafka: ``ReplicationCon
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import TYPE_CHECKING, Final
 
+from tidelog.codec.given_values import is_integer
 from tidelog.config.log_config import LogConfig
 from tidelog.config.option import options_of
 from tidelog.datadir.catalogue import INTERNAL_SETTINGS, METADATA_TOPIC, Topic
@@ -109,7 +109,7 @@ def check_wider(topic: Topic, count: int, *, defaults: LogConfig) -> None:
 
 def check_count_type(partitions: object) -> None:
     """Raise InvalidArgument for what is not a number of partitions, such as text."""
-    if not isinstance(partitions, Integral) or isinstance(partitions, bool):
+    if not is_integer(partitions):
         raise InvalidArgument(f"a number of partitions is int, not {partitions!r}")
 
 

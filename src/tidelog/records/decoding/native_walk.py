@@ -19,7 +19,6 @@ from tidelog.records.memory import plain_work
 if TYPE_CHECKING:
     from tidelog.env.files import NativeReads, OpenFile
     from tidelog.records.array_rows import Bytes
-    from tidelog.records.damage.sound_offsets import OffsetBounds
 
 _USUAL_BATCH: Final = 1 << 13
 _MOST_BATCHES: Final = 1 << 15
@@ -46,7 +45,6 @@ def walk_natively(
     buffer: Bytes,
     *,
     most: int,
-    bounds: OffsetBounds | None = None,
 ) -> NativeWalk:
     """Find the batches of magic 2 that begin in bytes ``[start, stop)``, checking each CRC.
 
@@ -57,14 +55,12 @@ def walk_natively(
         end: byte after the last one that may be read.
         buffer: the buffer to read into; a batch that does not fit ends the walk.
         most: greatest number of batches to find, to limit the memory for their headers.
-        bounds: the offsets that batches may have; None: any. Other ones end the walk.
 
     Finds nothing if compiled code cannot read the file or is not worth loading for this range.
     """
     batches: list[BatchColumns] = []
     controls: list[Bytes] = []
     position, usual = start, _USUAL_BATCH
-    lowest, end_offset = bounds or (rows.ANY_OFFSET, 0)
     with closing(file.hold()) as held:
         reads = _reads_if_it_pays(held, stop - start)
         while reads is not None and position < stop and most > 0:
@@ -74,11 +70,9 @@ def walk_natively(
             out = np.empty((rows.BATCH_COLUMNS, capacity), np.int64)
             data = np.empty(_CONTROLS_BYTES, np.uint8)
             count, position, used = walk_file(
-                *reads, position, stop, end, lowest, end_offset, buffer, data, out
+                *reads, position, stop, end, rows.ANY_OFFSET, 0, buffer, data, out
             )
             if count:
-                if bounds is not None:
-                    lowest = int(out[rows.LAST_OFFSET, count - 1]) + 1
                 batches.append(BatchColumns(out[:, :count].copy()))
             if used:
                 controls.append(data[:used])

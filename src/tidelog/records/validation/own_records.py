@@ -31,15 +31,9 @@ class OwnRecords:
     a lock is taken and is built again only if the topic's settings have changed by then.
     """
 
-    def __init__(
-        self,
-        records: Iterable[RecordFields],
-        codec: Codec | str = Codec.NONE,
-        level: int | None = None,
-    ) -> None:
+    def __init__(self, records: Iterable[RecordFields], codec: Codec | str = Codec.NONE) -> None:
         self._records: Final = records if isinstance(records, list) else list(records)
         self._codec: Final = Codec.named(codec)
-        self._level: Final = level
         self.accepted: Accepted | None = None
         """The batch; None: there are no records, or it was not built yet."""
         self.accepted_by: tuple[LeaderPolicy, int] | None = None
@@ -72,7 +66,7 @@ class OwnRecords:
         return accepted
 
     def _build(self, policy: LeaderPolicy, now_ms: int, on_rejected: OnRejected) -> Accepted | None:
-        codec, level = self._codec, self._level
+        codec, level = self._codec, None
         if policy.codec is not None and policy.codec is not codec:
             codec, level = policy.codec, policy.level
         is_plain = codec is Codec.NONE and level is None
