@@ -135,8 +135,9 @@ class Produce:
         self, request: Request, topic: str, given: dict[str, Any], appended: list[_Appended]
     ) -> dict[str, Any] | asyncio.Task[dict[str, Any]]:
         """Return what the response says of a partition, or a task that will."""
+        if topic in INTERNAL_SETTINGS:
+            return _failed(given["index"], _not_of_clients(topic))
         try:
-            _check_writer(topic)
             partition = partition_at_once(self._manager, topic, given["index"])
             _check(request, given["records"])
             is_long = _takes_long(partition, given["records"])
@@ -248,10 +249,8 @@ def _unauthorized(request: Request) -> list[dict[str, Any]]:
     ]
 
 
-def _check_writer(topic: str) -> None:
-    """Refuse what no client may write to."""
-    if topic in INTERNAL_SETTINGS:
-        raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is written by brokers alone")
+def _not_of_clients(topic: str) -> Refusal:
+    return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is written by brokers alone")
 
 
 def _check(request: Request, records: Bytes | None) -> None:
