@@ -389,6 +389,7 @@ def test_a_group_that_there_is_not_is_not_found(version: int, expected: ErrorCod
         answer = await home.ask("DescribeGroups", version, groups=["none"])
         (found,) = answer["groups"]
         assert (code(found), found["groupState"]) == (expected, "Dead")
+        assert not expected or "none" in found["errorMessage"]  # tools print nothing else
 
     with_broker(test)
 

@@ -28,7 +28,6 @@ _CLASSIC: Final = "classic"
 _NOT_FOUND_VERSION: Final = 6
 """Of DescribeGroups: before, a group that there is not is a dead one. Source: KIP-1043."""
 _ASSIGNMENT: Final = 1
-_NOT_FOUND: Final = Refusal(ErrorCode.GROUP_ID_NOT_FOUND, "there is no such group")
 
 
 class GroupAdmin:
@@ -73,7 +72,8 @@ class GroupAdmin:
         if request.version >= _NOT_FOUND_VERSION:
             for one in found:
                 if one.get("groupState") == GroupState.DEAD:
-                    one.update(refused(_NOT_FOUND))
+                    reason = f"there is no group {one['groupId']}"
+                    one.update(refused(Refusal(ErrorCode.GROUP_ID_NOT_FOUND, reason)))
         if request.values.get("includeAuthorizedOperations"):
             for one in found:
                 one["authorizedOperations"] = OF_GROUP
