@@ -27,9 +27,9 @@ pip() { "$venv/bin/python" -m pip "$1" -q --disable-pip-version-check "${@:2}"; 
 # The oldest that have wheels (PySpark has none), with the test tools of the lock file.
 install_lowest() {
     .venv/bin/uv pip compile -q --resolution lowest-direct --only-binary :all: --no-binary pyspark \
-        --python-version "$version" --extra arrow --extra spark --extra sql --extra store pyproject.toml -o "$venv/lowest.txt"
+        --python-version "$version" --extra arrow --extra console --extra spark --extra sql --extra store pyproject.toml -o "$venv/lowest.txt"
     local tools
-    tools=$(sed -nE 's/^((aiokafka|hypothesis|jsonschema|pytest|pytest-timeout|pytest-xdist)==[^ ]+).*/\1/p' requirements.lock)
+    tools=$(sed -nE 's/^((aiokafka|hypothesis|jsonschema|kafka-python|kio|pytest|pytest-timeout|pytest-xdist)==[^ ]+).*/\1/p' requirements.lock)
     # shellcheck disable=SC2086 # one word for each
     pip install -r "$venv/lowest.txt" $tools hatchling editables
 }

@@ -257,10 +257,10 @@ class TopicDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
 
 
 def _matching(
-    tables: Iterator[pa.RecordBatch], wanted: ds.Expression, names: Iterable[str]
+    batches: Iterator[pa.RecordBatch], wanted: ds.Expression, names: Iterable[str]
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows that match, with the columns ``names``."""
-    for table in tables:
-        found = table.filter(wanted)
-        if len(found):
-            yield found.select(list(names))
+    columns = list(names)
+    for batch in batches:
+        # As a table: in pyarrow 19 the filter of a batch fails if no row matches.
+        yield from pa.Table.from_batches([batch]).filter(wanted).select(columns).to_batches()

@@ -209,6 +209,8 @@ class LogService(LogManager):
                 return
             on_look()
             registry.bell.wait(registry.bell.rings, look_ms)
+        with registry.change_lock:
+            pass  # until the log that was moved is put away, too: else its space would stay taken
 
     def why_not_moved(self, topic: str, partition: int) -> str:
         """Return why the last move of a partition ended without success; empty if it did not."""
