@@ -13,7 +13,7 @@ import re
 import shutil
 import sys
 from fnmatch import fnmatch
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from os.path import basename
 from pathlib import Path
 from random import Random
@@ -156,7 +156,7 @@ class Sweep:
         shutil.copytree(self.home, self._ready)
         self.before: Seen = self._in_child(partial(facts_of, self.home, self.act.seen))
         told = self._in_child(self._reference)
-        self.usual, self.counts, self.sites = told
+        self.usual, self.counts = told
         assert self.usual.code in FINE, self.usual
         self.after: Seen = self._in_child(partial(facts_of, self.home, self.act.seen))
 
@@ -180,14 +180,19 @@ class Sweep:
         ran = [run(self.home, *words) for words in self.act.before]
         return [one for one in ran if one.code]
 
-    def _reference(self) -> tuple[Ran, dict[str, int], list[Site]]:
-        """Run without a fault; return what the operations are, and the lines."""
-        sites = sites_of(self._run)
-        self._begin()
+    def _reference(self) -> tuple[Ran, dict[str, int]]:
+        """Run without a fault; return what the operations are."""
         fault = PlannedFault(str(self.home))
         with fault.installed():
             ran = self._run()
-        return ran, dict(fault.counts), sites
+        return ran, dict(fault.counts)
+
+    @cached_property
+    def sites(self) -> list[Site]:
+        """The lines of the act. Only interrupts need them, and a run that is traced is slow."""
+        self._begin()
+        found: list[Site] = self._in_child(partial(sites_of, self._run))
+        return found
 
     def cases(self, kind: str, count: int, rng: Random) -> list[Case]:
         """Draw cases of a kind."""

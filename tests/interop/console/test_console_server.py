@@ -169,7 +169,7 @@ def test_pages_follow_a_running_writer(tmp_path: Path) -> None:
     with tidelog.open(data) as logs:
         logs.create_topic("live", 1, {"internal.segment.bytes": "2000", "retention.bytes": "9000"})
         with console_on("-d", data) as running:
-            for number in range(30):
+            for number in range(15):
                 for _ in range(20):
                     logs.append("live", b"x" * 50)
                 if number % 5 == 0:
@@ -181,4 +181,4 @@ def test_pages_follow_a_running_writer(tmp_path: Path) -> None:
                 [end] = re.findall(r"<dt>Log end</dt><dd>([0-9,]+)</dd>", got[2].text)
                 ends.append(int(end.replace(",", "")))
 
-    assert ends == [20 * number for number in range(1, 31)]
+    assert ends == [20 * number for number in range(1, 16)]

@@ -118,8 +118,9 @@ def test_a_stop_while_logs_are_loaded_keeps_what_was_recovered() -> None:
     """
     counts = set()
     calls = 0
+    killed = home_after_a_kill()
     while True:
-        home = home_after_a_kill()
+        home = killed.copied(seed=0)
         manager = home.make()
         try:
             manager.startup(StopAfter(calls))
