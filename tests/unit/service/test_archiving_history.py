@@ -193,18 +193,18 @@ class History:
         open_archives._archives[URI]._states.clear()
         log = self.manager.partition("t", 0).log
         wanted, end = self.expected, log.log_end_offset
-        for is_committed in (False, True):
-            records = self.records(is_committed=is_committed)
-            with self.look() as whole:
-                start = whole.log_start_offset
-                found = self.listed(whole, start, end, is_committed)
+        with self.look() as whole:
+            start = whole.log_start_offset
             assert start == log.log_start_offset >= wanted.deleted_to
-            assert found == between(records, start, end)
-            level = Isolation.READ_COMMITTED if is_committed else Isolation.READ_UNCOMMITTED
-            owned = Logs(self.manager).read("t", 0, isolation=level)
-            assert by_offset(owned) == found
-            local = log.local_log_start_offset
-            assert by_offset(log.records(isolation=level)) == between(records, local, end)
+            for is_committed in (False, True):
+                records = self.records(is_committed=is_committed)
+                found = self.listed(whole, start, end, is_committed)
+                assert found == between(records, start, end)
+                level = Isolation.READ_COMMITTED if is_committed else Isolation.READ_UNCOMMITTED
+                owned = Logs(self.manager).read("t", 0, isolation=level)
+                assert by_offset(owned) == found
+                local = log.local_log_start_offset
+                assert by_offset(log.records(isolation=level)) == between(records, local, end)
         lost = [at for at in wanted.records if wanted.deleted_to <= at < start]
         young_ms = self.home.clock.now_ms() - TOTAL_MS
         assert not [at for at in lost if wanted.records[at][0] >= young_ms]
