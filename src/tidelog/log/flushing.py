@@ -12,10 +12,15 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.errors import KafkaStorageError
 from tidelog.log.file_deletion import delete_snapshots
+from tidelog.log.producers.producer_state import ProducerStateManager
+from tidelog.log.producers.rebuild import rebuild_producer_state
+from tidelog.log.producers.snapshot_files import SnapshotFiles
 from tidelog.log.state import CHANGED_FILES
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from tidelog.env.files import FileSystem
     from tidelog.log.segments import LogSegments
     from tidelog.log.state import LogState
@@ -50,6 +55,39 @@ def flush_closed(state: LogState, end_offset: int) -> None:
         if end_offset in state.producers.snapshots.unsynced:
             state.producers.snapshots.sync(end_offset)
         _flush_files(state, end_offset, end_offset + 1, with_indexes=False)
+
+
+def make_snapshots(state: LogState, offsets: Iterable[int]) -> None:
+    """Make the snapshots that are missing at ``offsets``, the ends of closed segments, durably.
+
+    A full disk leaves them out of a roll.
+    """
+    state.check_open()
+    known, context = state.producers.snapshots, state.context
+    missing = sorted({*offsets}.difference(known.offsets))
+    for offset in missing:
+        files = SnapshotFiles(context.directory, context.fs)
+        files.set_aside(set())  # else newer ones would be deleted
+        producers = ProducerStateManager(
+            context.directory,
+            fs=context.fs,
+            clock=context.clock,
+            config=state.producers.config,
+            snapshots=files,
+        )
+        with context.guard.watch("making a producer snapshot"):
+            state.check_open()
+            rebuild_producer_state(
+                state.local.segments,
+                producers,
+                log_start_offset=state.offsets.log_start_offset,
+                last_offset=offset,
+                now_ms=context.clock.now_ms(),
+                is_archived=True,
+            )
+            producers.take_snapshot()
+        with state.lock:
+            known.note(offset)
 
 
 def flush_records(state: LogState) -> None:

@@ -594,6 +594,13 @@ class Log(ReadableLog):
         """Make the segments below one that begins at ``end_offset`` durable, and its name."""
         flushing.flush_closed(self._state, end_offset)
 
+    def make_snapshots(self, offsets: Iterable[int]) -> None:
+        """Make the producer snapshots that are missing where segments end, durably.
+
+        Raises CorruptMessage for a damaged batch before one of them.
+        """
+        flushing.make_snapshots(self._state, offsets)
+
     def truncate_to(self, offset: int) -> bool:
         """Drop all records from ``offset`` on; return whether there were any.
 

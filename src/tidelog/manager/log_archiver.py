@@ -5,7 +5,7 @@ Kafka: ``RemoteLogManager``, with its copy and expiration tasks of a partition.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -15,6 +15,7 @@ from tidelog.archive.copier import ClosedSegment, Copier
 from tidelog.config.deletion_settings import DELETION_SETTINGS
 from tidelog.config.log_config import LogConfig
 from tidelog.datadir.birth import birth_values
+from tidelog.errors import CorruptMessage
 from tidelog.log.archived import ArchivedOffsets
 from tidelog.log.retention.retention_rules import SegmentFacts, expired
 from tidelog.manager.metrics.metric import in_percent
@@ -250,6 +251,9 @@ class OpenLog:
         closed = [ClosedSegment(*one) for one in pairwise(bases) if one[1] <= stable]
         if closed:
             is_known = closed == self._flushed  # still, other records may have the same offsets
+            # What the archive has may leave the disk, and with it what else they are made of.
+            with suppress(CorruptMessage):  # the copy ends at the damage, and names it
+                self._log.make_snapshots(one.end_offset for one in closed)
             flush = self._log.flush_up_to if is_known else self._log.flush_closed
             flush(closed[-1].end_offset)
             self._flushed = closed

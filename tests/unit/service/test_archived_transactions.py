@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,9 +12,12 @@ from tests.unit.service.test_archived_moves import KEY, moved
 from tests.unit.service.test_archiving import ARCHIVED, append, archive, service
 
 from tidelog.embedded.logs import Logs
+from tidelog.log.log import Log
 from tidelog.records.isolation import Isolation
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.machinery.object_model import Timed
 
     from tidelog.service.log_service import LogService
@@ -25,7 +29,9 @@ def committed(manager: LogService) -> list[int]:
     return [record.offset for record in read]
 
 
-def aborted_across_the_border(home: ManagerHome, store: Timed) -> LogService:
+def aborted_across_the_border(
+    home: ManagerHome, store: Timed, roll: Callable[[Log], object] = Log.roll
+) -> LogService:
     """Return a service with a transaction of an archived segment, aborted in the active one.
 
     Its record is 1; those of others are 0, 2, 3 and 6.
@@ -36,7 +42,7 @@ def aborted_across_the_border(home: ManagerHome, store: Timed) -> LogService:
     append(manager, 1)
     begin_transaction(partition, 7, [(now_ms, None, b"aborted", ())])
     append(manager, 1)
-    partition.log.roll()
+    roll(partition.log)
     begin_transaction(partition, 8, [(now_ms, None, b"committed", ())])
     end_transaction(partition, 8, is_commit=True, now_ms=now_ms)
     end_transaction(partition, 7, is_commit=False, now_ms=now_ms)
@@ -70,6 +76,20 @@ def test_a_power_cut_shows_no_aborted_records_of_the_archive(store: Timed, seed:
     home.fs.power_cut("any")
     home.scheduler.forget()
     assert committed(service(home)) == [0, 2, 3, 6]
+
+
+def test_a_snapshot_that_a_full_disk_left_out_is_made_before_records_leave(store: Timed) -> None:
+    """A roll continues without it, and nothing else would know the open transactions."""
+    home = ManagerHome("/a", retention_ms=-1)
+
+    def roll(log: Log) -> None:
+        home.fs.fail("write", ".snapshot", OSError(errno.ENOSPC, "the disk is full"))
+        log.roll()
+
+    aborted_across_the_border(home, store, roll)
+    for _ in range(2):
+        home.restart()
+        assert committed(service(home)) == [0, 2, 3, 6]
 
 
 def test_a_move_shows_no_aborted_records_of_the_archive(store: Timed) -> None:

@@ -84,11 +84,15 @@ class SnapshotFiles:
                     raise
                 self._fs.write(self.path(offset), data)  # in place of a link, which is gone now
         aside.discard(offset)
-        if not self._knows(offset):
-            insort(self._offsets, offset)
+        self.note(offset)
         self.unsynced.add(offset)
         if sync:
             self.sync(offset)
+
+    def note(self, offset: int) -> None:
+        """Take note of a snapshot at ``offset``."""
+        if not self._knows(offset):
+            insort(self._offsets, offset)
 
     def set_aside(self, offsets: set[int]) -> None:
         """Do as if these were not there, and put into the set what is to be deleted from now on.
