@@ -152,7 +152,7 @@ class ReadOnlyLogs(DrawnLogs):
         ``ReadOnlyLog.count_records``.
         """
         counts, look = [], self._recent_look()
-        for number in self._chosen(topic, partition, start_offset, end_offset):
+        for number in self._chosen(topic, partition, start_offset, end_offset, look=look):
             key = TopicPartition(topic, number)
             with self._seen(key, None, Isolation.READ_UNCOMMITTED, look) as (log, _, seen):
                 end = seen if end_offset is None else end_offset
@@ -189,7 +189,7 @@ class ReadOnlyLogs(DrawnLogs):
         times = TimeRange.of(since, until, self._clock)
         is_committed, _ = reach(isolation)
         wanted, look = RecordFilter(*times, committed=is_committed), self._recent_look()
-        for number in self._chosen(topic, partition, start_offset):
+        for number in self._chosen(topic, partition, start_offset, look=look):
             key = TopicPartition(topic, number)
             with self._seen(key, start_offset, isolation, look) as (log, first, end):
                 start = first
@@ -294,16 +294,15 @@ class ReadOnlyLogs(DrawnLogs):
         """Return what is asked how far a reader sees, before a log is opened; None: the files."""
         return None
 
-    def _chosen(self, topic: str, partition: int | None, *offsets: int | None) -> list[int]:
+    def _chosen(
+        self, topic: str, partition: int | None, *offsets: int | None, look: Look | None = None
+    ) -> list[int]:
         check_topic_type(topic)
-        there = self._numbers(topic) if partition is None else ()
+        there = () if partition is not None else self._numbers_in(topic, (look or self._look)())
         return numbers_to_read(topic, there, partition, *offsets)
 
-    def _numbers(self, topic: str) -> list[int]:
-        """Return the numbers of a topic's partitions, missing ones too, as reading them fails."""
-        return self._numbers_in(topic, self._look())
-
     def _numbers_in(self, topic: str, directory: ReadOnlyDirectory) -> list[int]:
+        """Return the numbers of a topic's partitions, missing ones too, as reading them fails."""
         check_topic_type(topic)
         numbers = directory.numbers_of(topic, asks_metadata=topic not in self._asked_metadata)
         self._asked_metadata.add(topic)
