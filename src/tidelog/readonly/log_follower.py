@@ -6,7 +6,6 @@ Any other process may write it, so there is nothing to wait for but the files.
 from __future__ import annotations
 
 import os
-from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tidelog.codec.one_line import one_line
@@ -21,12 +20,7 @@ from tidelog.readonly.read_files import reading
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.readonly.read_only_log import open_read_only
 from tidelog.records.isolation import ReadUpTo
-from tidelog.segment.filenames import (
-    TopicPartition,
-    log_file,
-    log_offsets,
-    parse_topic_partition,
-)
+from tidelog.segment.filenames import log_file, log_offsets, parse_topic_partition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
@@ -38,6 +32,7 @@ if TYPE_CHECKING:
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.records.decoding.record_columns import RecordColumns
+    from tidelog.segment.filenames import TopicPartition
 
 T = TypeVar("T")
 
@@ -83,9 +78,7 @@ class LogFollower:
         self._committed = committed
         self._end_of = end_of
         self._asks_holder = asks_holder
-        above = os.path.dirname(path)
-        self._look = look or partial(open_directory_read_only, above, fs=self._fs)
-        self._given_look = look
+        self._look = look
         self._told_end = 0
         """What ``end_of`` returned last."""
         self._seen: tuple[object, ...] | None = None
@@ -108,7 +101,7 @@ class LogFollower:
             committed=self._committed,
             end_of=self._end_of,
             asks_holder=self._asks_holder,
-            look=self._given_look,
+            look=self._look,
         )
         moved._topic_id, moved._epochs = self._topic_id, self._epochs
         return moved
@@ -186,9 +179,13 @@ class LogFollower:
         self._refused, self._epochs = None, now
 
     def _check_whole(self, log: ReadOnlyLog, start: int, end: int) -> None:
-        if log.holes:
-            lost = self._look().lost(log, start, end)
-            check_none_lost(TopicPartition(log.topic, log.partition), lost)
+        if not log.holes:
+            return
+        if self._look is not None:
+            there = self._look()
+        else:
+            there = open_directory_read_only(os.path.dirname(self.path), fs=self._fs)
+        check_none_lost((log.topic, log.partition), there.lost(log, start, end))
 
     def _visible_end(self, log: ReadOnlyLog) -> int:
         if self._end_of is None:
