@@ -142,9 +142,9 @@ class KnownPositions:
 
     def _take(self, found: Iterable[_Found], directory: str) -> None:
         for columns, owners in found:
-            settled = columns.select(owners < 0)
-            take_positions(self._groups, settled.records(), directory)
-            for _, group in known_records(settled.records(), read_membership, directory):
+            settled = [*columns.select(owners < 0).records()]
+            take_positions(self._groups, settled, directory)
+            for _, group in known_records(settled, read_membership, directory):
                 if group.has_members is None:
                     self._written.pop(group.group, None)
                 else:
