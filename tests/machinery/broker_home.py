@@ -209,9 +209,16 @@ async def begun(home: BrokerHome, name: str = "x") -> tuple[int, int]:
     return answer["producerId"], answer["producerEpoch"]
 
 
-async def add(home: BrokerHome, producer: tuple[int, int], name: str = "x") -> ErrorCode:
-    """Add the partition to a transaction."""
-    topics = [{"name": "t", "partitions": [0]}]
+async def add(
+    home: BrokerHome,
+    producer: tuple[int, int],
+    name: str = "x",
+    *,
+    topic: str = "t",
+    count: int = 1,
+) -> ErrorCode:
+    """Add partitions to a transaction."""
+    topics = [{"name": topic, "partitions": [*range(count)]}]
     answer = await home.ask(
         "AddPartitionsToTxn",
         3,

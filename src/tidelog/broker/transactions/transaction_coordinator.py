@@ -65,6 +65,8 @@ _log = logging.getLogger(__name__)
 _CONFIG: Final = {"cleanup.policy": "compact", "segment.bytes": str(100 << 20)}
 _NO_ID: Final = "the transactional id is empty"
 _RETRY_MS: Final = 1000
+_AT_ONCE: Final = 16
+"""Markers, each of which takes up to a millisecond of the event loop."""
 _MOOT: Final = (UnknownTopicOrPartition, TransactionCoordinatorFenced, InvalidProducerEpoch)
 """Of a marker: the partition was deleted, or a later coordinator or producer has ended the
 transaction there. Source: Kafka TransactionMarkerRequestCompletionHandler."""
@@ -431,10 +433,11 @@ class TransactionCoordinator:
         self, decided: Transaction, *, is_commit: bool
     ) -> tuple[dict[TopicPartition, Partition], set[TopicPartition]]:
         """Return where markers were written, and where none could be for now."""
-        begun = {
-            key: self._begin_marker(key, decided, is_commit=is_commit)
-            for key in sorted(decided.partitions)
-        }
+        begun = {}
+        for key in sorted(decided.partitions):
+            begun[key] = self._begin_marker(key, decided, is_commit=is_commit)
+            if len(begun) % _AT_ONCE == 0:
+                await asyncio.sleep(0)  # others would wait for the markers of thousands
         # All have begun before one is waited for: partitions that are held are waited for together.
         written, left = {}, set()
         for key, found in begun.items():
