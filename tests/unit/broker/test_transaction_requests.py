@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +27,6 @@ from tidelog.codec.messages.keyed_message import write_value
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import InvalidArgument, KafkaStorageError
 from tidelog.log.reading.offset_lookup import OffsetTarget
-from tidelog.manager.partition import Partition
 from tidelog.manager.producer_ids import BLOCK, ProducerIds
 from tidelog.readonly.transactional_id import TRANSACTIONS_TOPIC, State, transaction_key
 from tidelog.records.builder import build_batch
@@ -46,39 +44,6 @@ if TYPE_CHECKING:
 
     from tidelog.embedded.logs import Logs
     from tidelog.env.scheduler import Handle
-
-
-def test_others_are_served_between_the_markers_of_many_partitions(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Those of hundreds kept all clients waiting for some tenths of a second."""
-    turns, seen = 0, []
-    plain = Partition.append
-
-    def append(self: Partition, *given: Any, **how: Any) -> Any:
-        seen.append(turns)
-        return plain(self, *given, **how)
-
-    async def count() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    async def test(home: BrokerHome) -> None:
-        home.logs.create_topic("many", 100)
-        for number in range(100):
-            home.logs.partition("many", number).log.maybe_assign_epoch(0, 0)
-        producer = await begun(home)
-        assert await add(home, producer, topic="many", count=100) is ErrorCode.NONE
-        monkeypatch.setattr(Partition, "append", append)
-        other = asyncio.create_task(count())
-        assert await end(home, producer) is ErrorCode.NONE
-        other.cancel()
-        assert max(Counter(seen).values()) <= 20
-
-    with_broker(test)
-    assert len(seen) == 100
 
 
 def test_a_transaction_is_seen_when_it_is_committed() -> None:
