@@ -246,7 +246,7 @@ def log_future_directory_name(topic: str, partition: int, unique_id: str) -> str
 
 def is_future_directory(name: str) -> bool:
     """Return whether the directory is a copy that will replace a partition."""
-    return _MADE[FUTURE_DIRECTORY_SUFFIX].fullmatch(name) is not None
+    return _is_made(name, FUTURE_DIRECTORY_SUFFIX)
 
 
 def is_delete_directory(name: str) -> bool:
@@ -254,12 +254,17 @@ def is_delete_directory(name: str) -> bool:
 
     Only a name that Kafka or tidelog gives to such a directory counts: ``photos-delete`` does not.
     """
-    return _MADE[DELETE_DIRECTORY_SUFFIX].fullmatch(name) is not None
+    return _is_made(name, DELETE_DIRECTORY_SUFFIX)
 
 
 def is_stray_directory(name: str) -> bool:
     """Return whether the directory is stray: it belongs to no known topic."""
-    return _MADE[STRAY_DIRECTORY_SUFFIX].fullmatch(name) is not None
+    return _is_made(name, STRAY_DIRECTORY_SUFFIX)
+
+
+def _is_made(name: str, suffix: str) -> bool:
+    # The pattern takes twenty times as long, and nearly all of thousands have no suffix.
+    return name.endswith(suffix) and _MADE[suffix].fullmatch(name) is not None
 
 
 def current_directory_of_future(path: str) -> str | None:

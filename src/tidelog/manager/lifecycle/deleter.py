@@ -386,10 +386,8 @@ class LogDeleter(ManagerPart):
     def _rename_unopened_copies(self, log_dir: LogDir, topic_ids: Container[UUID]) -> None:
         """Rename the ``-future`` directories of topics, none of them open, to ``-delete``."""
         fs = self._machine.fs
-        for name in fs.list(log_dir.path):
+        for name in filter(is_future_directory, fs.list(log_dir.path)):
             source = os.path.join(log_dir.path, name)
-            if not is_future_directory(name):
-                continue
             if readable_topic_id(fs, source) not in topic_ids:
                 continue
             log_dir.begin_change()
