@@ -52,7 +52,7 @@ class Metric(NamedTuple):
     @property
     def prometheus_line(self) -> str:
         """A line of Prometheus' text format."""
-        tags = ",".join(f'{_snake_case(key)}="{_quoted(v)}"' for key, v in self.tags)
+        tags = _tag_text(self.tags)
         value = int(self.value) if self.value == int(self.value) else self.value
         name = f"{self.family}_{self.part}" if self.part else self.family
         return f"{name}{{{tags}}} {value}" if tags else f"{name} {value}"
@@ -70,14 +70,13 @@ def tags_of(key: TopicPartition) -> Tags:
 
 def as_prometheus(metrics: Iterable[Metric]) -> str:
     """Return the text that a Prometheus scrapes, each family with its type."""
-    families: dict[str, list[Metric]] = {}
+    families: dict[str, list[str]] = {}
     for metric in metrics:
-        families.setdefault(metric.family, []).append(metric)
-    lines = []
-    for family, members in sorted(families.items()):
-        lines.append(f"# TYPE {family} {members[0].kind}")
-        lines += [member.prometheus_line for member in members]
-    return "".join(f"{line}\n" for line in lines)
+        lines = families.setdefault(metric.family, [])
+        if not lines:
+            lines.append(f"# TYPE {metric.family} {metric.kind}")
+        lines.append(metric.prometheus_line)
+    return "".join(f"{line}\n" for family in sorted(families) for line in families[family])
 
 
 def parse_prometheus(text: str) -> Iterator[tuple[str, dict[str, str], float]]:
@@ -92,6 +91,11 @@ def parse_prometheus(text: str) -> Iterator[tuple[str, dict[str, str], float]]:
 @lru_cache(maxsize=1024)
 def _snake_case(words: str) -> str:
     return _WORD.sub("_", words).lower()
+
+
+@lru_cache(maxsize=1024)  # the numbers of a partition follow each other
+def _tag_text(tags: Tags) -> str:
+    return ",".join(f'{_snake_case(key)}="{_quoted(value)}"' for key, value in tags)
 
 
 def _quoted(text: str) -> str:
