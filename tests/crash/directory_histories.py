@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tests.crash.random_faults import CUTS, plant
 from tests.machinery.directory_home import DataHome
+from tests.machinery.lost_segment import but_for_losses
 from tests.machinery.manager_home import ManagerHome
 
 from tidelog.config.log_config import LogConfig
@@ -241,7 +242,8 @@ class DirectoryHistory:
         logs, parts = self._logs, {}
         for topic in logs.topics().values():
             for number in () if topic.name.startswith("__") else topic.partitions:
-                records = {each.offset: each.value or b"" for each in logs.read(topic.name, number)}
+                found = but_for_losses(logs.read(topic.name, number))
+                records = {each.offset: each.value or b"" for each in found}
                 ends = logs.offsets(topic.name, number)
                 part = Part(records, ends.log_start_offset, ends.log_end_offset)
                 parts[topic.name, number] = part

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar
 
 import tidelog
+from tidelog.errors import DataLoss
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
+
+T = TypeVar("T")
+
+
+def but_for_losses(records: Iterable[T]) -> Iterator[T]:
+    """Yield records, also of a log of which a power cut took a segment that was not flushed."""
+    with suppress(DataLoss):
+        yield from records
 
 
 def lose_a_segment(path: Path, policy: str = "delete") -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, overload
 
 from tidelog.codec.compression import Codec
@@ -19,6 +20,7 @@ from tidelog.embedded.topic_reads import (
     TimeRange,
     TopicFollower,
     check_count,
+    checked_after,
     consumed_of,
     numbers_to_read,
     point_in_log,
@@ -534,7 +536,7 @@ class Logs(OfOneProcess, DrawnLogs):
         Raises UnknownTopicOrPartition, OffsetOutOfRange below the log start and above the log end,
         InvalidArgument for a ``start_offset`` where there are several partitions to begin in, for
         a negative ``last``, and for an unknown word, and DataLoss where a segment is lost, after
-        the other records of its partition.
+        all other records.
         """
         check_count(last)
         level, manager = Isolation.of(isolation), self.manager
@@ -542,10 +544,10 @@ class Logs(OfOneProcess, DrawnLogs):
         partitions = [
             self.partition(topic, number) for number in self._chosen(topic, partition, start_offset)
         ]
-        return itertools.chain.from_iterable(
-            consumed_of(manager, one, start_offset, last, isolation=level, times=times)
-            for one in partitions
-        )
+        holes: dict[Partition, list[tuple[int, int]]] = {one: [] for one in partitions}
+        read = partial(consumed_of, manager, isolation=level, times=times)
+        found = (read(one, start_offset, last, on_hole=holes[one].append) for one in partitions)
+        return checked_after(itertools.chain.from_iterable(found), manager, holes)
 
     def follow(
         self,

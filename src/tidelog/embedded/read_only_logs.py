@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from tidelog.env.moments import Moment
     from tidelog.log.reading.offset_lookup import TimestampedOffset
     from tidelog.log.reading.record_count import RecordCount
+    from tidelog.readonly.missing.holes import Hole
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
     from tidelog.readonly.read_only_log import Offsets, ReadOnlyLog
     from tidelog.readonly.read_only_topic import ReadOnlyTopic
@@ -179,7 +180,7 @@ class ReadOnlyLogs(DrawnLogs):
         that time and later ones; both are as for ``Logs.offset_at``.
 
         Raises OffsetOutOfRange, CorruptMessage after the records before the damage, DataLoss where
-        a segment is lost, after the other records of its partition, and InvalidArgument for a
+        a segment is lost, after all other records, and InvalidArgument for a
         ``start_offset`` where there are several partitions to begin in, for a negative ``last``,
         and for an unknown word.
         """
@@ -188,6 +189,7 @@ class ReadOnlyLogs(DrawnLogs):
         check_count(last)
         times = TimeRange.of(since, until, self._clock)
         is_committed, _ = reach(isolation)
+        lost: list[tuple[TopicPartition, list[Hole]]] = []
         wanted, look = RecordFilter(*times, committed=is_committed), self._recent_look()
         for number in self._chosen(topic, partition, start_offset, look=look):
             key = TopicPartition(topic, number)
@@ -199,7 +201,9 @@ class ReadOnlyLogs(DrawnLogs):
                     )
                 yield from all_consumed(topic, number, wanted.records(log, start, end))
                 if log.holes:
-                    check_none_lost(key, look().lost(log, start, end))
+                    lost.append((key, look().lost(log, start, end)))
+        for key, holes in lost:
+            check_none_lost(key, holes)
 
     @contextmanager
     def _seen(

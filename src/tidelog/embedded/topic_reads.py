@@ -23,12 +23,13 @@ from tidelog.records.isolation import Isolation
 from tidelog.records.record import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Generator, Iterable, Iterator
+    from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
     from tidelog.env.moments import Moment
     from tidelog.log.log import Log
+    from tidelog.log.reading.log_reads import OnHole
     from tidelog.manager.log_manager import LogManager
     from tidelog.manager.partition import Partition
     from tidelog.readonly.read_only_log import ReadOnlyLog
@@ -129,13 +130,13 @@ def consumed_of(
     *,
     isolation: Isolation,
     times: TimeRange,
+    on_hole: OnHole,
 ) -> Iterator[ConsumedRecord]:
     """Yield what ``columns_from`` does, with its place, of the time in ``times``.
 
-    ``last``: only as many, the last ones. Raises DataLoss after them where a segment is lost.
+    ``last``: only as many, the last ones.
     """
     log, start, fs = partition.log, start_offset, manager.machine.fs
-    holes: list[tuple[int, int]] = []
     if last is not None:
         end = end_of(log, isolation)
         start = start_of_last(log, start_offset, end, last, isolation=isolation, times=times, fs=fs)
@@ -144,20 +145,26 @@ def consumed_of(
         # Without a record that late nothing is read, except what is appended meanwhile.
         since = end_of(log, isolation) if found_at is None else found_at.offset
         start = max(since, start or 0)
-    columns = columns_from(log, start, isolation, fs, holes.append)
+    columns = columns_from(log, start, isolation, fs, on_hole)
     if times != ALL_TIMES:
         columns = map(times.chosen, columns)
-    found = islice(all_consumed(partition.topic, partition.partition, columns), last)
-    # Not in a generator around them, which would take its time for each record.
-    return chain(found, _check_none_lost(manager, partition, holes))
+    return islice(all_consumed(partition.topic, partition.partition, columns), last)
 
 
-def _check_none_lost(
-    manager: LogManager, partition: Partition, holes: list[tuple[int, int]]
+def checked_after(
+    records: Iterator[ConsumedRecord],
+    manager: LogManager,
+    holes: Mapping[Partition, list[tuple[int, int]]],
 ) -> Iterator[ConsumedRecord]:
-    """Yield nothing; raise DataLoss if one of the holes that were met by then is a loss."""
-    check_none_lost((partition.topic, partition.partition), lost_of(manager, partition, holes))
-    yield from ()
+    """Yield the records; then raise DataLoss if a hole that was met by then is a loss."""
+
+    def check() -> Iterator[ConsumedRecord]:
+        for one, found in holes.items():
+            check_none_lost((one.topic, one.partition), lost_of(manager, one, found))
+        yield from ()
+
+    # Not in a generator around the records, which would take its time for each of them.
+    return chain(records, check())
 
 
 def start_of_last(

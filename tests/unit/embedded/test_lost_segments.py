@@ -72,6 +72,20 @@ def test_compaction_may_leave_no_record_of_a_segment(tmp_path: Path, offsets: Re
     assert list(offsets(tmp_path)) == [0, 2, 3]
 
 
+@pytest.mark.parametrize("offsets", [read, read_beside])
+def test_other_partitions_come_first_too(tmp_path: Path, offsets: Read) -> None:
+    """What one partition has lost keeps no record of another from being read."""
+    lose_a_segment(tmp_path)
+    with tidelog.open(tmp_path, log_cleaner_enable=False) as logs:
+        logs.create_partitions("t", 2)
+        logs.append("t", b"4", key=b"k", partition=1)
+    found: list[int] = []
+
+    with pytest.raises(DataLoss):
+        found.extend(offsets(tmp_path))
+    assert found == [0, 2, 3, 0]
+
+
 @pytest.mark.parametrize("where", [{"start_offset": 2}, {"last": 2}])
 def test_a_read_behind_them_misses_nothing(tmp_path: Path, where: dict[str, int]) -> None:
     """It does not come to them."""
