@@ -80,20 +80,14 @@ def _archived_columns(
     first record is given.
     """
     start, end = offsets
-    reached, holes = start, list[tuple[int, int]]()
     is_committed = isolation is Isolation.READ_COMMITTED
     with open_read_only(log.directory, fs=fs) as whole:
         while start < end:
             until, pieces = whole.near_pieces(start, end, INT64_MAX, committed=is_committed)
             for piece in pieces:
                 yield from decoded(piece, start, until, -INT64_MAX)
-                if len(piece.batches):
-                    reached = piece.batches.next_offset
-            # Or what lies there was aborted, and so left out.
-            if reached < until and not log.config.is_compacted:
-                holes += whole.find_holes(reached, until)
-            start = reached = until
-        for hole in [*whole.holes, *holes]:
+            start = until
+        for hole in whole.holes:
             on_hole(hole)
 
 

@@ -733,14 +733,15 @@ class ReadOnlyLog(Drawn):
         self, start: int, end: int, *, check_crc: bool = True, piece_bytes: int = PIECE_BYTES
     ) -> Iterator[Piece]:
         """Yield all pieces, and take note of holes between segments."""
-        before, reached = "", start
+        before = ""
         # Else the walk would take a new snapshot for one in which retention was faster.
         base = self._first_base
         if start < min(base, end):
             self._holes.add((start, min(base, end)))
+        first = reached = max(start, base)
         for piece in walk_range(
             self._files,
-            max(start, base),
+            first,
             end,
             log_end_offset=self.log_end_offset,
             check_crc=check_crc,
@@ -749,11 +750,14 @@ class ReadOnlyLog(Drawn):
         ):
             if piece.path != before:
                 base_offset = offset_from_file_name(os.path.basename(piece.path))
-                if before and base_offset > max(reached, self._skipped_to):
+                if base_offset > max(reached, self._skipped_to):
                     self._holes.add((reached, base_offset))
                 before = piece.path
             yield piece
             reached = piece.batches.next_offset
+        reached = max(reached, self._skipped_to)
+        if reached < end:
+            self._holes.update(self.find_holes(reached, end))
         self.check_undamaged(end)
 
     def _noting_skipped(self, skipped: DamagedRange) -> None:

@@ -94,6 +94,23 @@ def test_a_read_behind_them_misses_nothing(tmp_path: Path, where: dict[str, int]
     assert list(read(tmp_path, **where)) == [2, 3]
 
 
+@pytest.mark.parametrize("end", [2, 4])
+def test_a_read_that_begins_or_ends_at_them_comes_to_them(tmp_path: Path, end: int) -> None:
+    """As that of a follower which had read what lies before, or of committed records only."""
+    lose_a_segment(tmp_path)
+    beside = tidelog.open_directory_read_only(tmp_path)
+
+    with beside.open("t", 0) as log:
+        assert [record.offset for record in log.records(1, end)] == [*range(2, end)]
+        assert log.holes == [(1, 2)]
+    with pytest.raises(DataLoss):
+        list(beside.read("t", start_offset=1))
+    with pytest.raises(DataLoss):
+        list(beside.follow("t", start_offset=1, idle_ms=0))
+    with pytest.raises(DataLoss):
+        arrow.read_table(tmp_path, "t", start_offsets=1, end_offsets=end)
+
+
 def test_a_follower_goes_on_after_the_error(tmp_path: Path) -> None:
     """Each loss is reported once."""
     lose_a_segment(tmp_path)
