@@ -60,7 +60,7 @@ def adopt_locked(state: LogState, path: str, pieces: Iterable[tuple[Buffer, Batc
         )
     before = state.epochs.entries
     try:
-        _roll(state, first_offset)
+        _roll(state)
         state.epochs.assign_all(found.epochs)
         context.fs.rename(path, state.local.segments.active.path)
     except OSError:
@@ -77,7 +77,11 @@ def adopt_locked(state: LogState, path: str, pieces: Iterable[tuple[Buffer, Batc
 
 
 def _base_offset(state: LogState, first_offset: int) -> int:
-    """Return the base offset of the segment that the file becomes."""
+    """Return the base offset of the segment that the file becomes.
+
+    The log's end, also where the file begins behind a gap: between two segments that would pass for
+    a file that is lost.
+    """
     log_end_offset = state.offsets.log_end_offset
     if first_offset < log_end_offset:
         raise InvalidArgument(
@@ -85,19 +89,19 @@ def _base_offset(state: LogState, first_offset: int) -> int:
             f" below the log end {log_end_offset}"
         )
     active = state.local.segments.active
-    return first_offset if _must_roll(state, first_offset) else active.base_offset
+    return log_end_offset if _must_roll(state) else active.base_offset
 
 
-def _must_roll(state: LogState, first_offset: int) -> bool:
-    """Whether the active segment has records, or lies above the file's first one."""
+def _must_roll(state: LogState) -> bool:
+    """Whether the active segment has records, or lies above the log's end."""
     active = state.local.segments.active
-    return active.size_bytes > 0 or active.base_offset > first_offset
+    return active.size_bytes > 0 or active.base_offset > state.offsets.log_end_offset
 
 
-def _roll(state: LogState, first_offset: int) -> None:
+def _roll(state: LogState) -> None:
     """Make the active segment an empty one, with a durable producer snapshot at its base."""
-    if _must_roll(state, first_offset):
-        roll_locked(state, first_offset, syncs_snapshot=True)
+    if _must_roll(state):
+        roll_locked(state, syncs_snapshot=True)
     else:
         state.producers.take_snapshot_if_room()
         state.producers.snapshots.sync_all()

@@ -69,9 +69,9 @@ class AppendRequest(NamedTuple):
     """How batches are to be appended; ``on_rejected`` is called before an error is raised.
 
     ``flushes_before_roll``: records are durable before a later segment can be, so that a crash
-    leaves no gap. ``keeps_segment``: neither size nor age begins the next one.
-    ``high_watermark_rule`` is the owner's: by it the high watermark moves together with the log
-    end. ``may_change``: the bytes may be stamped where they lie, and not in a copy.
+    leaves no gap, and none lies between segments. ``keeps_segment``: neither size nor age begins
+    the next one. ``high_watermark_rule`` is the owner's: by it the high watermark moves together
+    with the log end. ``may_change``: the bytes may be stamped where they lie, and not in a copy.
     """
 
     leader_epoch: int
@@ -395,6 +395,9 @@ def _make_room(state: LogState, batches: _Batches, now_ms: int, request: AppendR
         expected = first if first != UNKNOWN_OFFSET else batches.last_offset - INT32_MAX
         if request.flushes_before_roll:
             flush_records(state)
+            log_end = state.offsets.log_end_offset
+            # A gap of the source between two segments would pass for a file that is lost.
+            expected = log_end if batches.last_offset - log_end <= INT32_MAX else expected
         roll_locked(state, expected)
 
 

@@ -260,8 +260,8 @@ class Log(ReadableLog):
         OffsetsOutOfOrder if their offsets do not rise, and CorruptMessage.
 
         With ``flushes_before_roll`` records are made durable before the next segment is begun, so
-        that a crash leaves no gap. With ``keeps_segment`` the caller says when that begins, by
-        ``roll``: neither size nor age does.
+        that a crash leaves no gap; it begins at the log's end. With ``keeps_segment`` the caller
+        says when that begins, by ``roll``: neither size nor age does.
         """
         request = AppendRequest(
             leader_epoch,

@@ -108,7 +108,8 @@ def _place(
     # The log may have been moved to another disk since, to which no file can be renamed. And the
     # gaps of a copy may be too large for one segment.
     is_near = log.data_dir == data_dir
-    fits = move.end_offset - log.segments.active.base_offset <= INT32_MAX
+    base_offset = min(log.segments.active.base_offset, log.log_end_offset)
+    fits = move.end_offset - base_offset <= INT32_MAX
     if move.is_adopted and is_near and fits:
         adopt_run(fs, data_dir, log, move.run, placement)
         on_placed(move.run.size_bytes)

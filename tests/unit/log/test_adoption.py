@@ -138,12 +138,12 @@ def test_epochs_of_a_file_are_assigned() -> None:
 
 
 def test_a_gap_before_a_file_stays() -> None:
-    """A copy of a compacted log has the offsets of its source."""
+    """A copy of a compacted log has the offsets of its source; no gap lies between segments."""
     home, log = opened(0)
     adopt(home, log, batch(b"a", 7), batch(b"b", 9))
     adopt(home, log, batch(b"c", 20))
 
-    assert log.segments.base_offsets == [0, 20]
+    assert log.segments.base_offsets == [0, 10]
     assert all_values(log) == [(7, b"a"), (9, b"b"), (20, b"c")]
 
 
@@ -247,13 +247,13 @@ def test_a_disk_that_is_full_before_a_move_behind_a_gap_leaves_no_gap() -> None:
 
 
 def test_a_file_goes_into_a_gap_before_an_empty_segment() -> None:
-    """That segment is replaced by one where the file begins."""
+    """That segment is replaced by one where the log ends."""
     home, log = opened()
     log.roll(100)
 
     adopt(home, log, batch(b"a", 4))
 
-    assert log.segments.base_offsets == [0, 4]
+    assert log.segments.base_offsets == [0, 2]
     assert all_values(log)[2:] == [(4, b"a")]
     log.close()
     assert home.open().log_end_offset == 5

@@ -339,6 +339,25 @@ def test_a_segment_that_is_lost_is_a_gap_with_a_warning(caplog: pytest.LogCaptur
     homes.check()
 
 
+def test_no_gap_of_the_source_lies_between_segments_of_the_mirror() -> None:
+    """There it would pass for a file that is lost, where the topic is compacted no longer."""
+    homes = homes_with(b"a" * 600, b"b" * 600, cleanup_policy="compact")
+    homes.mirror()
+    with homes.source() as logs:
+        append(logs.partition("t", 0).log, *(b"%d" % number * 600 for number in range(4)))
+        logs.manager.on_demand.compact(("t", 0))
+        logs.alter_topic("t", {"cleanup.policy": "delete"})
+    homes.mirror()
+
+    with homes.target() as logs:
+        logs.alter_topic("t", {"cleanup.policy": "delete"})
+        assert [record.offset for record in logs.read("t", 0)][-1] == 5
+    target = open_directory_read_only(TARGET, fs=homes.home.fs)
+    with target.open("t", 0) as log:
+        assert [one.base_offset for one in log.segments] == [0, 1, 2, 5]
+        assert not target.unexplained_holes(log)
+
+
 def test_the_log_start_moves_along() -> None:
     """Also past what was not copied yet, which leaves a gap of offsets in the mirror."""
     homes = homes_with(b"a", b"b" * 500, b"c" * 500)
