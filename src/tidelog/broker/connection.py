@@ -494,7 +494,8 @@ class LocalConnection(Connection):
             self._loop.call_soon_threadsafe(task)
 
     def _say_looked(self) -> None:
-        if not self._transport.is_closing():
+        # Who asked may be gone by now, and the connection with them.
+        if self._transport is not None and not self._transport.is_closing():
             self._transport.write(LOOKED)
 
 

@@ -447,6 +447,27 @@ def test_a_program_that_reads_for_a_group_does_not_become_idle() -> None:
     with_home(test)
 
 
+def test_a_program_that_rings_and_leaves_before_the_answer_is_no_error() -> None:
+    """Nobody waits for it then."""
+
+    async def test(home: BrokerHome) -> None:
+        failed: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda *failure: failed.append(failure))
+        answers: list[tuple[Callable[[], None], ...]] = []
+        wire, room = Wire(), Room(home.config)
+        local = LocalConnection(home.broker.dispatcher, room, lambda *each: answers.append(each))
+        wire.protocol = local
+        local.connection_made(wire)
+        assert local.eof_received()
+        wire.abort()
+        for answer in answers[0]:
+            answer()
+        await settled()
+        assert not failed
+
+    with_home(test)
+
+
 def test_a_client_that_dies_gives_its_room_back() -> None:
     """Also in the middle of a large request, and while it waits for room."""
 
