@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.errors import OffsetOutOfRange
 from tidelog.log.reading.record_count import total_count
-from tidelog.readonly.missing.holes import unexplained_holes
+from tidelog.readonly.missing.holes import surely_lost, unexplained_holes
 from tidelog.readonly.read_only_log import open_read_only
 from tidelog.records.batch import INT32_MAX, INT64_MAX
 from tidelog.records.builder import gap_batch
@@ -124,7 +124,7 @@ def archived_batches(
 def lost_of(
     manager: LogManager, partition: Partition, holes: Sequence[tuple[int, int]]
 ) -> list[Hole]:
-    """Return those of a log's holes that are surely lost; errors as of ``unexplained_holes``."""
+    """Return the holes that compaction cannot have left; errors as of ``unexplained_holes``."""
     if not holes:
         return []
     log, key = partition.log, TopicPartition(partition.topic, partition.partition)
@@ -134,7 +134,7 @@ def lost_of(
         is_compacted=log.config.is_compacted,
         unknown_settings=topic.unknown_settings,
     )
-    return [hole for hole in found if not hole.may_be_compacted]
+    return surely_lost(found)
 
 
 def records_from(

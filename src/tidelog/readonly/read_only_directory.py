@@ -21,7 +21,7 @@ from tidelog.datadir.partition_directories import is_directory, lies_twice
 from tidelog.errors import CorruptFile, KafkaStorageError, UnknownTopicOrPartition
 from tidelog.readonly.absent_partitions import BY_ARGUMENT, partitions_elsewhere
 from tidelog.readonly.directory_files import DirectoryFiles
-from tidelog.readonly.missing.holes import unexplained_holes
+from tidelog.readonly.missing.holes import surely_lost, unexplained_holes
 from tidelog.readonly.placement import find_partitions
 from tidelog.readonly.read_files import reading
 from tidelog.readonly.read_only_topic import MissingPartition, ReadOnlyTopic
@@ -357,13 +357,13 @@ class ReadOnlyDirectory(Told):
         )
 
     def lost(self, log: ReadOnlyLog, start: int, end: int) -> list[Hole]:
-        """Return what reads of ``[start, end)`` so far found in no segment, and is surely lost.
+        """Return the offsets in ``[start, end)`` that reads so far found in no segment.
 
-        Where compaction may explain it, too, it is left out. Errors as of ``unexplained_holes``.
+        What compaction may have removed is left out. Errors as of ``unexplained_holes``.
         """
         read = ((max(first, start), min(last, end)) for first, last in log.holes)
-        found = self.unexplained_holes(log, [hole for hole in read if hole[0] < hole[1]])
-        return [hole for hole in found if not hole.may_be_compacted]
+        inside = [hole for hole in read if hole[0] < hole[1]]
+        return surely_lost(self.unexplained_holes(log, inside))
 
     def logs(self, topic: str | None = None) -> Iterator[ReadOnlyLog]:
         """Yield the log of each partition of a topic, or of all, closed when the next is asked for.

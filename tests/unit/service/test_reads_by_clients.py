@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,7 +19,7 @@ from tidelog.records.isolation import Isolation
 from tidelog.segment.filenames import transaction_index_file
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from tests.machinery.object_model import Timed
 
@@ -147,14 +148,20 @@ def test_the_first_committed_record_comes_before_all_is_received(
     assert sum(size for _, size in received) < 1.2 * sum(map(len, store.objects.values()))
 
 
-def test_a_time_is_found_behind_records_of_the_archive_that_were_deleted(store: Timed) -> None:
-    """Their segments stay in the archive until all of them are deleted."""
+@contextmanager
+def archived_log() -> Iterator[tuple[Log, Logs]]:
+    """Open a log of 20 records, the first of which only the archive has."""
     home = ManagerHome()
     with home.open(tidelog_archive_uri=URI) as manager:
         manager.create_topic("t", config=ARCHIVED)
         append(manager, 20)
         archive_and_delete(home, manager)
-        log, logs = manager.partition("t", 0).log, Logs(manager)
+        yield manager.partition("t", 0).log, Logs(manager)
+
+
+def test_a_time_is_found_behind_records_of_the_archive_that_were_deleted(store: Timed) -> None:
+    """Their segments stay in the archive until all of them are deleted."""
+    with archived_log() as (log, logs):
         first = next(logs.read("t", 0)).timestamp
         for start in range(1, log.local_log_start_offset):
             logs.delete_records("t", 0, start)
@@ -166,12 +173,7 @@ def test_a_time_is_found_behind_records_of_the_archive_that_were_deleted(store: 
 
 def test_the_owner_is_told_where_an_archived_log_begins(store: Timed) -> None:
     """Not where the disk does."""
-    home = ManagerHome()
-    with home.open(tidelog_archive_uri=URI) as manager:
-        manager.create_topic("t", config=ARCHIVED)
-        append(manager, 20)
-        archive_and_delete(home, manager)
-        log, logs = manager.partition("t", 0).log, Logs(manager)
+    with archived_log() as (log, logs):
         logs.delete_records("t", 0, 2)
         assert log.local_log_start_offset > 2
         assert logs.offsets("t", 0) == (2, 20, 20, 20)

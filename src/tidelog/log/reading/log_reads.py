@@ -233,8 +233,8 @@ def iterate(
 ) -> Iterator[RecordColumns]:
     """Yield the records from ``start_offset`` on, in order, until ``read`` finds nothing more.
 
-    Control batches, and the transactions that ``read`` returns as aborted, are left out.
-    Raises CorruptMessage at the first bad batch, after all records before it.
+    Control batches, and the transactions that ``read`` returns as aborted, are left out. Raises
+    CorruptMessage at the first bad batch, after all records before it.
     """
     offset = next_offset = start_offset
     while True:

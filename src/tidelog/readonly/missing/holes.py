@@ -75,6 +75,11 @@ def unexplained_holes(
     return tuple(Hole(*hole, may_be_compacted) for hole in clipped if hole[0] < hole[1])
 
 
+def surely_lost(holes: Iterable[Hole]) -> list[Hole]:
+    """Return the holes that compaction cannot have left."""
+    return [hole for hole in holes if not hole.may_be_compacted]
+
+
 def check_none_lost(key: tuple[str, int], lost: Sequence[Hole]) -> None:
     """Raise DataLoss for the first of the holes, with what a reader may do."""
     if lost:
