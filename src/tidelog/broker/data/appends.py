@@ -43,7 +43,12 @@ class Appends:
         self._is_closed = False
 
     def call(
-        self, partition: Partition, append: Callable[[], T], *, is_long: bool = False
+        self,
+        partition: Partition,
+        append: Callable[[], T],
+        *,
+        is_long: bool = False,
+        is_waited_for: bool = True,
     ) -> T | asyncio.Task[T]:
         """Call ``append``; return what it returns, or a task that will.
 
@@ -53,7 +58,8 @@ class Appends:
         """
         queue = self._queues.get(partition)
         # After a crash each log begins an epoch: with two syncs each, they took seconds together.
-        is_long = is_long or partition.begins_epoch
+        # But a client that waits for no answer may leave: what it has sent meanwhile is dropped.
+        is_long = is_long or (is_waited_for and partition.begins_epoch)
         if queue is None and not is_long:
             with partition.listeners:
                 log = partition.try_lock()

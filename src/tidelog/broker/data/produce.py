@@ -146,7 +146,8 @@ class Produce:
         except Exception:  # noqa: BLE001 - the other partitions are not to blame
             return _failed_unexpectedly(topic, given["index"])
         append = partial(self._append, request, partition, given, appended)
-        return self._appends.call(partition, append, is_long=is_long)
+        acks = request.values["acks"]
+        return self._appends.call(partition, append, is_long=is_long, is_waited_for=acks != 0)
 
     def _append(
         self,
