@@ -184,7 +184,7 @@ class LogLoader:
             after_clean_shutdown=self._checkpoints.is_clean,
             sync=False,
         )
-        recall_batches(self._producers, self._segments.active, self._context.clock.now_ms())
+        recall_batches(self._producers, self._segments.all, self._context.clock.now_ms())
         if not self._checkpoints.is_clean:
             self._producers.snapshots.unsynced.update(self._producers.snapshots.offsets)
             self._sync_losses()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import random
+import struct
 
 import pytest
 from tests.machinery.log_home import LogHome
@@ -12,6 +14,7 @@ from tidelog.records.builder import build_batch
 
 NOW_MS = 1_700_000_000_000
 """When the tests' clock begins: producers that wrote nothing for a day are forgotten."""
+FIRST = "00000000000000000000.log"
 SMALL = {"index_interval_bytes": 200}
 
 
@@ -42,11 +45,16 @@ def test_producers_are_known_as_before(seed: int, clean: bool) -> None:
         assert all(len(entry.batches) == 5 for entry in before.values())
 
 
-def test_a_repeat_of_all_that_was_in_flight_is_recognized() -> None:
-    """Each gets the offset that it has, and nothing is written."""
+@pytest.mark.parametrize("rolled_at", [(), (9,), (6, 8), (5, 6, 7, 8, 9)])
+def test_a_repeat_of_all_that_was_in_flight_is_recognized(rolled_at: tuple[int, ...]) -> None:
+    """Each gets the offset that it has, and nothing is written; wherever segments begin."""
     home = LogHome()
     log = home.open()
-    offsets = [log.append_as_leader(batch(7, at)).first_offset for at in range(9)]
+    offsets = []
+    for at in range(9):
+        offsets.append(log.append_as_leader(batch(7, at)).first_offset)
+        if at + 1 in rolled_at:
+            log.roll()
     log.close()
     home.restart()
     log = home.open()
@@ -82,3 +90,33 @@ def test_only_the_end_of_a_recent_log_is_looked_at() -> None:
         home.clock.advance(wait_ms)
         (entry,) = home.open().active_producers().values()
         assert len(entry.batches) == (1 if wait_ms else 3)
+
+
+@pytest.mark.parametrize(
+    ("fault", "size"),
+    [("unreadable", 10), ("index of garbage", RECALLED_BYTES // 4), ("damaged batch", 10)],
+)
+def test_an_older_segment_that_is_bad_keeps_no_log_from_being_opened(fault: str, size: int) -> None:
+    """What is known without it is known, without a gap: the rest is as in Kafka."""
+    home = LogHome(index_interval_bytes=1)
+    log = home.open()
+    for at in range(8):
+        log.append_as_leader(batch(7, at, size=size))
+        if at == 5:
+            log.roll()
+    log.close()
+    home.restart()
+    if fault == "unreadable":
+        home.fs.fail("pread", FIRST, OSError(errno.EIO, "bad sectors"), 9)
+    elif fault == "index of garbage":
+        # In the middle of a batch.
+        home.write(FIRST.replace(".log", ".index"), struct.pack(">ii", 1, RECALLED_BYTES - 9))
+    else:
+        data = home.read(FIRST)
+        each = len(data) // 6
+        home.write(FIRST, data[: 4 * each] + bytes(each) + data[5 * each :])
+    log = home.open()
+    (entry,) = log.active_producers().values()
+    assert [one.last_offset for one in entry.batches] == [6, 7]
+    assert log.append_as_leader(batch(7, 7, size=size)).is_duplicate
+    assert log.append_as_leader(batch(7, 8)).first_offset == 8
