@@ -115,9 +115,9 @@ HEADERS = {"includeHeaders": "true"}
             "startingOffsetsByTimestampStrategy": "latest",
         },
         {
-            "subscribe": "mixed,cut",
+            "subscribe": "mixed",
             "startingTimestamp": str(FIRST_MS + 200),
-            "endingTimestamp": str(FIRST_MS + 900),
+            "endingTimestamp": str(FIRST_MS + 20_000),
         },
         {
             "subscribe": "mixed,cut",
@@ -148,13 +148,13 @@ def test_both_sources_give_the_same_rows(
     assert ours.count() > 0 or "stamped" in options.get("assign", "")
 
 
-def test_both_find_a_time_in_a_compacted_log_or_refuse_it(
+def test_a_time_is_found_in_a_compacted_log_where_kafka_finds_it_and_beyond(
     both: Callable[..., tuple[DataFrame, DataFrame]],
 ) -> None:
-    """Kafka looks in the first segment that once reached the time, and so do we.
+    """Kafka looks only in the first segment that once reached the time; we find a later record.
 
-    A time that only removed records of it had is refused. Which ones those are, if any, depends on
-    when the broker's cleaner came by. It may come by once more between the two reads.
+    Where removed records alone had reached it there, Kafka refuses the time. Which ones those are,
+    if any, depends on when the broker's cleaner came by. It may come by once more between reads.
     """
     for time_ms in range(FIRST_MS, FIRST_MS + 1000, 100):
         given = {"assign": '{"compacted":[0]}', "startingTimestamp": str(time_ms)}
@@ -162,6 +162,9 @@ def test_both_find_a_time_in_a_compacted_log_or_refuse_it(
             theirs, ours = (first_offset(frame) for frame in both(**given))
             if ours == theirs:
                 break
+            if theirs is None:
+                whole = both(assign='{"compacted":[0]}')[1]
+                theirs = first_offset(whole.where(f"unix_millis(timestamp) >= {time_ms}"))
         assert ours == theirs
 
 
