@@ -18,6 +18,7 @@ from tidelog.broker.dispatch import Pending, PendingLater
 from tidelog.broker.no_room import write_no_room
 from tidelog.codec.layout import byte_view
 from tidelog.codec.protocol.apis import (
+    PRODUCE,
     SIZE_BYTES,
     apis,
     frame_number,
@@ -82,6 +83,8 @@ class Connection(asyncio.BufferedProtocol):
         self._is_held = False
         """Whether no request is taken: the one before must be answered first."""
         self._is_reading = True
+        self._has_ended = False
+        """Whether the client sends no more."""
         self._slots: deque[_Slot] = deque()
         self._out: deque[bytes | FileSlice] = deque()
         self._is_blocked = False
@@ -133,8 +136,17 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def eof_received(self) -> bool:
-        """Close the connection: a client that has stopped writing waits for nothing."""
-        return False
+        """Close the connection, once all records that were sent are appended.
+
+        A client that wants no acknowledgements may leave as soon as it has sent them; what has come
+        behind a held one would be dropped. For anything else, nobody waits who sends no more.
+        """
+        self._has_ended = True
+        return self._is_appending()
+
+    def _is_appending(self) -> bool:
+        """Whether records wait for their partition, and later requests for them."""
+        return any(slot.number == PRODUCE and slot.holds_others for slot in self._slots)
 
     @property
     def descriptor(self) -> int:
@@ -339,10 +351,16 @@ class Connection(asyncio.BufferedProtocol):
             if done.parts is not None:
                 self._add(done.parts)
         self._pump()
+        self._take_held()
+
+    def _take_held(self) -> None:
+        """Take the requests that an answer has held, and close what its client has left."""
         if self._is_held and len(self._slots) < _MOST_PENDING:
             self._is_held = any(one.holds_others for one in self._slots)
             if not self._is_held:
                 self._take_requests()
+        if self._has_ended and not self._is_appending():
+            self.close()
 
     def _count(self, number: int, seconds: float, waited: float = 0.0) -> None:
         """Count an answer, and log it if that is wanted."""

@@ -321,6 +321,37 @@ def test_a_client_that_leaves_before_its_answer_gives_its_room_back() -> None:
     with_home(test, socket_request_max_bytes=200_000, queued_max_request_bytes=200_000)
 
 
+@pytest.mark.parametrize("acks", [0, 1])
+def test_what_a_client_has_sent_before_it_left_is_appended(acks: int) -> None:
+    """Also behind records whose partition was held; then the connection is closed."""
+
+    async def test(home: BrokerHome) -> None:
+        line = Line(home)
+        with held(home):
+            line.feed(produce(1, acks=acks) + produce(2, acks=acks) + fetch(3, 60_000, offset=3))
+            assert line.connection.eof_received()
+            await settled()
+            assert not line.wire.is_closed
+        async with asyncio.timeout(10):
+            while not line.wire.is_closed:  # noqa: ASYNC110 - nothing rings
+                await asyncio.sleep(0)
+        assert home.logs.partition("t", 0).log.log_end_offset == 2
+
+    with_home(test)
+
+
+def test_a_client_that_left_while_it_waited_for_records_is_forgotten() -> None:
+    """Its fetch would hold the connection for as long as it was to wait."""
+
+    async def test(home: BrokerHome) -> None:
+        line = Line(home)
+        line.feed(fetch(1, 60_000))
+        await settled()
+        assert not line.connection.eof_received()
+
+    with_home(test)
+
+
 @pytest.mark.parametrize(
     ("name", "version", "head", "element"),
     [

@@ -48,7 +48,6 @@ class Appends:
         append: Callable[[], T],
         *,
         is_long: bool = False,
-        is_waited_for: bool = True,
     ) -> T | asyncio.Task[T]:
         """Call ``append``; return what it returns, or a task that will.
 
@@ -58,8 +57,7 @@ class Appends:
         """
         queue = self._queues.get(partition)
         # After a crash each log begins an epoch: with two syncs each, they took seconds together.
-        # But a client that waits for no answer may leave: what it has sent meanwhile is dropped.
-        is_long = is_long or (is_waited_for and partition.begins_epoch)
+        is_long = is_long or partition.begins_epoch
         if queue is None and not is_long:
             with partition.listeners:
                 log = partition.try_lock()

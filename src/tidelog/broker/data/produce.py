@@ -146,8 +146,7 @@ class Produce:
         except Exception:  # noqa: BLE001 - the other partitions are not to blame
             return _failed_unexpectedly(topic, given["index"])
         append = partial(self._append, request, partition, given, appended)
-        acks = request.values["acks"]
-        return self._appends.call(partition, append, is_long=is_long, is_waited_for=acks != 0)
+        return self._appends.call(partition, append, is_long=is_long)
 
     def _append(
         self,
