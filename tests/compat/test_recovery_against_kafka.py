@@ -16,7 +16,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.compat.two_logs import KafkaLog, OwnLog, checksum, files_of, is_same_answer, opening
+from tests.compat.two_logs import (
+    KafkaLog,
+    OwnLog,
+    checksum,
+    files_of,
+    finds_later,
+    is_same_answer,
+    opening,
+)
 from tests.machinery.damage import bases
 from tests.machinery.odd_logs import StoredLog
 from tests.machinery.recovery_case import CHANGED_S, RecoveryCase, make_case
@@ -213,6 +221,15 @@ def meets_damage(outcome: Outcome) -> bool:
     return any("error" in found for side in sides for found in side.get("found", []))
 
 
+def finds_later_records(outcome: Outcome) -> bool:
+    """Whether lookups differ only where ours find a record and Kafka's do not."""
+    sides = outcome.kafka["found"], outcome.here["found"]
+    return all(
+        is_same_answer(theirs, ours) or finds_later(time, theirs, ours)
+        for time, theirs, ours in zip(outcome.case.times, *sides, strict=True)
+    )
+
+
 WANTED: dict[str, Callable[[Outcome], bool]] = {
     "an unfinished end of a log that was shut down cleanly is cut off": says("clean-log-cut"),
     "offsets that cannot be are damage": lambda outcome: outcome.case.has_odd_offsets,
@@ -225,6 +242,9 @@ WANTED: dict[str, Callable[[Outcome], bool]] = {
         "lastStableOffset", "checkpointedStableOffset"
     ),
     "damaged batches are opened in another order by a lookup": both(only("found"), meets_damage),
+    "a lookup by time continues behind the first segment that reaches the time": both(
+        only("found"), finds_later_records
+    ),
     "an append that fails leaves nothing in the file": both(only("file "), append_fails),
     "an index of the last segment that points to nothing is made again": lambda outcome: any(
         line.startswith("index-corrupt") and "points to nothing" in line for line in outcome.events

@@ -287,6 +287,12 @@ def is_same_answer(theirs: Answer, ours: Answer) -> bool:
     return theirs.get("result") == ours.get("result") and have_failed[0] == have_failed[1]
 
 
+def finds_later(time: int, theirs: Answer, ours: Answer) -> bool:
+    """Whether a lookup by time finds a record where Kafka, which looks in one segment, does not."""
+    found = ours.get("result", "none")
+    return theirs.get("result") == "none" != found and int(found.split()[1]) >= time >= 0
+
+
 ACTS: dict[str, Callable[[Log, dict[str, Any]], object]] = {
     "configure": _configure,
     "lead": _lead,
