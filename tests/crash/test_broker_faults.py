@@ -117,7 +117,9 @@ async def send(world: World, *values: bytes, **batch: Any) -> ErrorCode:
     now_ms = world.clock.now_ms()
     records = build_batch([(now_ms, None, value, ()) for value in values], **batch)
     data = [{"name": "t", "partitionData": [{"index": 0, "records": records}]}]
-    answer = await world.home.ask("Produce", 9, acks=-1, timeoutMs=1000, topicData=data)
+    name = "x" if batch.get("transactional") else None
+    how = {"transactionalId": name, "acks": -1, "timeoutMs": 1000}
+    answer = await world.home.ask("Produce", 9, **how, topicData=data)
     return ErrorCode(answer["responses"][0]["partitionResponses"][0]["errorCode"])
 
 
