@@ -336,11 +336,11 @@ WANTED: Final[dict[str, Callable[[LogHistory, Both], Collection[str]]]] = {
 
 def _has_filled_map(both: Both) -> bool:
     """Whether a cleaning ended below what can be cleaned."""
-    found, state = both.ours.get("result"), both.states[0]
-    if both.act != "clean" or "error" in both.ours or len(found) < 4:
+    if both.act != "clean" or "error" in both.ours or len(both.ours["result"]) < 4:
         return False
-    end: int = found[3]
-    return end < min(state["lastStableOffset"], state["segments"][-1][0])
+    end, state = both.ours["result"][3], both.states[0]
+    limit: int = min(state["lastStableOffset"], state["segments"][-1][0])
+    return bool(end < limit)
 
 
 def _has_broken(both: Both) -> bool:

@@ -242,7 +242,7 @@ WANTED: dict[str, Callable[[Outcome], bool]] = {
         "lastStableOffset", "checkpointedStableOffset"
     ),
     "damaged batches are opened in another order by a lookup": both(only("found"), meets_damage),
-    "a lookup by time continues behind the first segment that reaches the time": both(
+    "a lookup by time continues in the segments after the first that reaches it": both(
         only("found"), finds_later_records
     ),
     "an append that fails leaves nothing in the file": both(only("file "), append_fails),

@@ -118,8 +118,9 @@ async def send(world: World, *values: bytes, **batch: Any) -> ErrorCode:
     records = build_batch([(now_ms, None, value, ()) for value in values], **batch)
     data = [{"name": "t", "partitionData": [{"index": 0, "records": records}]}]
     name = "x" if batch.get("transactional") else None
-    how = {"transactionalId": name, "acks": -1, "timeoutMs": 1000}
-    answer = await world.home.ask("Produce", 9, **how, topicData=data)
+    answer = await world.home.ask(
+        "Produce", 9, transactionalId=name, acks=-1, timeoutMs=1000, topicData=data
+    )
     return ErrorCode(answer["responses"][0]["partitionResponses"][0]["errorCode"])
 
 

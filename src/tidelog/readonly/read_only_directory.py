@@ -16,7 +16,11 @@ from typing import TYPE_CHECKING, Final
 from tidelog.codec.one_line import Told
 from tidelog.datadir.catalogue import METADATA_TOPIC
 from tidelog.datadir.effective_config import POLICY
-from tidelog.datadir.offset_checkpoints import RECOVERY_POINT_FILE, read_offsets
+from tidelog.datadir.offset_checkpoints import (
+    HIGH_WATERMARK_FILE,
+    RECOVERY_POINT_FILE,
+    read_offsets,
+)
 from tidelog.datadir.partition_directories import is_directory, lies_twice
 from tidelog.errors import CorruptFile, KafkaStorageError, UnknownTopicOrPartition
 from tidelog.readonly.absent_partitions import BY_ARGUMENT, partitions_elsewhere
@@ -210,11 +214,20 @@ class ReadOnlyDirectory(Told):
 
         lines = {part: _last_known_offsets(part) for part in set(lost.values())}
         written = {part for part in lines if has_writer(part.path)}
-        return tuple(
+        missing = [
             MissingPartition(*key, lines[part].get(key))
             for key, part in lost.items()
             if (key in lines[part] or part not in written)
             and not is_directory(self._fs, part.partition_path(*key))
+        ]
+        # A topic that was created after the first look and deleted before the last one has left
+        # its lines. One that is still listed, by the same id, was there all the time.
+        now = find_partitions(self.parts) if missing else self._placed
+        before, after = self._placed.catalogue.topics, now.catalogue.topics
+        return tuple(
+            one
+            for one in missing
+            if one.key in now.lost and before[one.topic].topic_id == after[one.topic].topic_id
         )
 
     def check_present(
@@ -454,5 +467,5 @@ def _last_known_offsets(part: DirectoryFiles) -> OffsetCheckpoint:
     with suppress(CorruptFile):
         lines |= read_offsets(part.fs, os.path.join(part.path, RECOVERY_POINT_FILE))
     with suppress(CorruptFile):
-        lines |= part.checkpoints.high_watermarks
+        lines |= read_offsets(part.fs, os.path.join(part.path, HIGH_WATERMARK_FILE))
     return lines

@@ -137,6 +137,21 @@ def test_a_topic_that_is_created_meanwhile_is_not_missing(name: str) -> None:
     assert (directory.missing, directory.topic("new").partitions) == ((), (0,))
 
 
+@pytest.mark.parametrize("left", [{}, {"new": Topic("new", OTHERS, {0: OURS}, {})}])
+def test_a_topic_that_comes_and_goes_meanwhile_is_not_missing(left: dict[str, Topic]) -> None:
+    """A look found it before its directory was made; now it is deleted, or another of its name."""
+    home = home_of(topics={"new": Topic("new", TOPIC, {0: OURS}, {})})
+    home.write("replication-offset-checkpoint", "0\n1\nnew 0 0\n")
+
+    directory = opened(home)
+    assert directory.partitions == ()  # that was the look
+
+    write_catalogue(home.fs, home.path, Catalogue(left))
+
+    assert directory.missing == ()
+    assert (len(opened(home).missing) > 0) == bool(left)
+
+
 def test_a_deleted_topic_is_not_found_again() -> None:
     """A writer that ended while it deleted has left a directory and a note in the catalogue."""
     home = home_of("t-0", "u-0")
