@@ -6,6 +6,7 @@ A pipe may pause for hours between two lines; its last records must be durable a
 from __future__ import annotations
 
 import io
+import os
 from typing import IO, TYPE_CHECKING, Final
 
 from tidelog.env.clock import NS_PER_MS
@@ -49,6 +50,7 @@ class LingeringLines:
         self._flush = flush
         self._clock = clock
         self._limit_bytes = limit_bytes
+        self._linger_ms = linger_ms
         self._linger_ns = linger_ms * NS_PER_MS
         self._due_ns: int | None = None
 
@@ -88,6 +90,10 @@ class LingeringLines:
                 if wait_readable(number, max(left_ns // NS_PER_MS, 0)):
                     break
                 self._flush_if_due()
+            # Of what another process has set to O_NONBLOCK, as it may with an input that it shares,
+            # a read that would have to wait looks like one at the end.
+            while not (os.get_blocking(number) or wait_readable(number, self._linger_ms)):
+                continue
             chunk = read(_CHUNK_BYTES)
             if not chunk:
                 return

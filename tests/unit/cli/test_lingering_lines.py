@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -54,6 +55,27 @@ def test_a_line_is_flushed_while_waiting_for_the_next(
 
     assert list(lines) == [b"a\n", b"b\n"]
     assert flushed == [0, 1]
+
+
+def test_an_input_that_does_not_block_is_read_to_its_end(
+    pipe: tuple[io.BufferedReader, int],
+) -> None:
+    """Another process that shares it may have set it so: nothing there yet is not the end."""
+    stream, writing = pipe
+    os.set_blocking(stream.fileno(), False)
+
+    children: list[subprocess.Popen[bytes]] = []
+
+    def flush() -> None:
+        if not children:
+            children.append(subprocess.Popen(["sh", "-c", "sleep 0.2; echo b"], stdout=writing))
+            os.close(writing)
+
+    os.write(writing, b"a\n")
+    lines = LingeringLines(stream, flush, ManualClock(), linger_ms=0)
+
+    assert list(lines) == [b"a\n", b"b\n"]
+    assert children[0].wait() == 0
 
 
 def test_a_steady_stream_is_flushed_when_the_time_has_passed() -> None:
