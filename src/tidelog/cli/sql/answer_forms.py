@@ -6,6 +6,7 @@ import json
 import math
 from datetime import datetime
 from decimal import Decimal
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.cli.cat.record_forms import BINARY_FORMS, csv_cell
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 _PAGE_ROWS: Final = 1000
 """Rows whose columns are aligned with one another."""
 _NUMBERS: Final = ("int", "uint", "float", "double", "decimal", "half")
+_US_PER_MS: Final = 1000
 
 
 def open_form(form: str, schema: pa.Schema) -> FileBytes:
@@ -38,20 +40,22 @@ def open_form(form: str, schema: pa.Schema) -> FileBytes:
 
 
 class JsonRows(Unframed):
-    """A line of JSON for each row, which names the columns whose bytes are not UTF-8."""
+    """A line of JSON for each row, which names the columns whose bytes are not UTF-8.
+
+    A name that several columns have, as after a join, is followed by ``_1`` in the second one.
+    """
 
     def __init__(self, schema: pa.Schema) -> None:
-        self._schema = schema
+        self._names = _told_apart(schema.names)
 
     def rows(self, batch: pa.RecordBatch) -> bytes:
         """Return the lines of some rows."""
         return "".join(json_line(row) + "\n" for row in self._objects(batch)).encode()
 
     def _objects(self, batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-        names = self._schema.names
         for values in _rows(batch):
             row, encodings = {}, {}
-            for name, value in zip(names, values, strict=True):
+            for name, value in zip(self._names, values, strict=True):
                 if isinstance(value, bytes):
                     row[name], used = bytes_as_text(value, Encoding.UTF8)
                     if used is not Encoding.UTF8:
@@ -109,20 +113,40 @@ def _rows(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
     return zip(*map(_column, batch.columns), strict=True)
 
 
+def _told_apart(names: list[str]) -> list[str]:
+    """Return names of which none is there twice: of two members of JSON, readers keep one."""
+    told: list[str] = []
+    for name in names:
+        others = (f"{name}_{number}" for number in count(1))
+        is_free = name not in told
+        told.append(name if is_free else next(one for one in others if one not in {*names, *told}))
+    return told
+
+
 def _column(column: pa.Array) -> list[Any]:
-    is_map = str(column.type).startswith("map<")
     try:
         values = column.to_pylist()
     except (ValueError, OverflowError):  # a time after the year 9999, which a log may hold
         values = [_scalar(one) for one in column]
-    return [dict(value) if is_map and value is not None else _plain(value) for value in values]
+    return list(map(_map if str(column.type).startswith("map<") else _plain, values))
 
 
-def _scalar(scalar: pa.Scalar) -> Any:  # noqa: ANN401 - whatever a query gives
+def _scalar(scalar: Any) -> Any:  # noqa: ANN401 - whatever a query gives
+    """Return the value of one scalar, also of a time that Python does not have: as the number."""
     try:
         return scalar.as_py()
     except (ValueError, OverflowError):
-        return scalar.cast("int64").as_py()
+        values = getattr(scalar, "values", None)
+        if callable(values):
+            return {name: _scalar(one) for name, one in scalar.items()}
+        return scalar.value if values is None else [_scalar(one) for one in values]
+
+
+def _map(pairs: Any) -> dict[str, Any] | None:  # noqa: ANN401 - as above
+    if pairs is None:
+        return None
+    members = (pair.values() if isinstance(pair, dict) else pair for pair in pairs)
+    return {_text(_inner(name)) or "": _inner(one) for name, one in members}
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever a query gives
@@ -131,14 +155,24 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever a query gives
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if isinstance(value, Decimal):
-        return int(value) if value == value.to_integral_value() else float(value)
+        return _number(value)
     if isinstance(value, datetime):
-        return value.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        is_short = value.microsecond % _US_PER_MS == 0
+        text = value.isoformat(timespec="milliseconds" if is_short else "microseconds")
+        return text.replace("+00:00", "Z")
     if isinstance(value, dict):
         return {name: _inner(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
         return [_inner(one) for one in value]
     return str(value)  # dates, times, intervals, ids
+
+
+def _number(value: Decimal) -> int | float | str:
+    """Return a number of the same value; as text if it has more digits than one of 64 bits."""
+    if value == value.to_integral_value():
+        return int(value)
+    near = float(value)
+    return near if Decimal(repr(near)) == value else str(value)
 
 
 def _inner(value: Any) -> Any:  # noqa: ANN401 - as above

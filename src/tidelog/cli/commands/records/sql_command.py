@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.options import DIRECTORIES, OUTPUT, VISIBILITY, Command, argument
+from tidelog.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -67,7 +68,7 @@ def run(args: Namespace) -> int:
     from tidelog.readonly.read_only_directory import open_directory_read_only
 
     check_terminal(args.format, args.output)
-    query = sys.stdin.read() if args.query == "-" else args.query
+    query = _query(args)
     accept = None if args.allow_partial else BY_FLAG
     directory = open_directory_read_only(
         *args.directories, fs=SYSTEM_FILES, accept=accept, asks_holder=True
@@ -81,3 +82,15 @@ def run(args: Namespace) -> int:
             for batch in answer.batches:
                 write(form.rows(batch))
     return int(bool(skipped))
+
+
+def _query(args: Namespace) -> str:
+    """Return the query; raise InvalidArgument if it is not UTF-8."""
+    text: str = args.query
+    given = sys.stdin.buffer.read() if text == "-" else text.encode(errors="surrogateescape")
+    try:
+        return given.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidArgument(
+            f"the query is not UTF-8: {error.reason} at byte {error.start}"
+        ) from None

@@ -303,6 +303,38 @@ def test_a_line_of_json_has_every_type(readings: Cli) -> None:
     ]
 
 
+def test_maps_hold_values_of_any_type(readings: Cli) -> None:
+    """Their keys are texts in JSON; what they hold is printed as it is elsewhere."""
+    query = """
+        SELECT map([value], [key]) AS bytes, map([DATE '2020-01-31'], [1.5]) AS day,
+            map(['far'], [DATE '20000-01-01']) AS far
+        FROM t WHERE "offset" = 0 AND partition = 0
+    """
+
+    assert rows(readings, query) == [
+        {"bytes": {'{"n": 0}': "k0"}, "day": {"2020-01-31": 1.5}, "far": {"far": 6_585_322}}
+    ]
+
+
+def test_no_digit_of_a_number_or_a_time_is_lost(readings: Cli) -> None:
+    """Those that no number of 64 bits has are text, and times have microseconds if need be."""
+    query = """
+        SELECT 12345678901234567.89 AS exact, [0.1] AS list,
+            TIMESTAMP '2020-01-31 00:00:00.000001' AS at
+    """
+
+    assert rows(readings, query) == [
+        {"exact": "12345678901234567.89", "list": [0.1], "at": "2020-01-31T00:00:00.000001"}
+    ]
+
+
+def test_columns_of_one_name_are_told_apart(readings: Cli) -> None:
+    """As a join has them; of two members of JSON with one name, readers keep one."""
+    found = rows(readings, "SELECT 1 AS a, 2 AS a_1, 3 AS a, 4 AS a")
+
+    assert found == [{"a": 1, "a_1": 2, "a_2": 3, "a_3": 4}]
+
+
 def test_csv_and_text_have_the_same_cells(readings: Cli) -> None:
     """Null is empty in CSV and a dash in text; bytes that are not text are escaped."""
     query = FORMS.replace("\xff", "\\xFF")
@@ -350,6 +382,16 @@ def test_a_query_may_come_from_standard_input(readings: Cli) -> None:
     found: Outcome = readings.on("sql", "-", stdin="SELECT 1 AS a\n")
 
     assert (found.code, found.out) == (0, "  a\n  1\n")
+
+
+def test_a_query_that_is_not_utf_8_is_refused(readings: Cli) -> None:
+    """Wherever it comes from."""
+    given = readings.on("sql", "SELECT '\udcff'")
+    read = readings.on("sql", "-", stdin=b"SELECT '\xff'")
+
+    assert (given.code, read.code) == (ExitCode.BAD_USAGE,) * 2
+    assert given.err == read.err
+    assert "the query is not UTF-8" in given.err
 
 
 def test_a_time_that_no_calendar_has_is_a_number(readings: Cli) -> None:
