@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from tidelog.codec.compression import Codec
 from tidelog.explain.verify.findings import REBUILD, REBUILT, Finding, damage, unusual
+from tidelog.records.batch import MAGIC_V2
 from tidelog.segment.index_entries import OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
 
 if TYPE_CHECKING:
@@ -107,23 +109,29 @@ class OffsetIndexCheck(_IndexCheck):
     """An entry (offset, position) is right if a batch starts there at or below that offset.
 
     Since Kafka 4.1 the offset is the last one of that batch, before it was the last one of the
-    whole append; a lookup finds its way with both.
+    whole append, and up to 0.11 its first one; a lookup finds its way with all of them. Of a
+    compressed batch of magic 0 or 1 the first offset is not known: it follows the batch before.
     """
 
     def __init__(self, place: IndexPlace) -> None:
         super().__init__(place, OFFSET_INDEX_ENTRY.dtype)
         self._positions: Ints = self._entries["position"].astype(np.int64)
         self._is_seen, self._is_low = self._none(), self._none()
+        self._next_offset = place.base_offset
 
     def feed(self, batches: BatchColumns) -> None:
         """Take note of the next batches; positions are those in the .log file."""
         if not len(self._positions):
             return
+        before = np.concatenate(([self._next_offset], batches.last_offset[:-1] + 1))
+        is_wrapper = (batches.magic < MAGIC_V2) & (batches.codec != Codec.NONE)
+        lowest = np.where(is_wrapper, before, batches.base_offset)
+        self._next_offset = batches.next_offset
         at = np.searchsorted(batches.position, self._positions)
         at[at == len(batches)] = 0
         is_here = batches.position[at] == self._positions
         self._is_seen |= is_here
-        self._is_low |= is_here & (self._offsets < batches.base_offset[at])
+        self._is_low |= is_here & (self._offsets < lowest[at])
 
     def findings(
         self, end_position: int, next_offset: int, *, is_end: bool = True

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from tests.machinery.old_batches import build_old
 
+from tidelog.codec.compression import Codec
 from tidelog.explain.verify.verify_indexes import IndexPlace, OffsetIndexCheck, TimeIndexCheck
 from tidelog.records.memory import walk
 from tidelog.segment.index_entries import OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
@@ -57,6 +59,21 @@ def offset_findings(
 def test_right_offset_entries_are_no_finding(entries: list[tuple[int, int]]) -> None:
     """Both meanings that an entry's offset has had are right, and any sparseness is."""
     assert offset_findings(entries) == []
+
+
+@pytest.mark.parametrize(("first", "is_right"), [(4, True), (7, True), (3, False)])
+def test_an_entry_may_name_the_first_offset_of_a_wrapper(first: int, is_right: bool) -> None:
+    """As Kafka up to 0.11 wrote it; the header of the wrapper has only the last offset."""
+    records = [(10, b"k", b"v")] * 4
+    wrappers = [build_old(1, records, base_offset=BASE + at, codec=Codec.GZIP) for at in (0, 4)]
+    found = walk(b"".join(wrappers)).batches
+    data = np.array([(first, len(wrappers[0]))], OFFSET_INDEX_ENTRY.dtype).tobytes()
+    place = IndexPlace("/i", data, len(data), BASE, is_active=False, is_rebuilt=False)
+    check = OffsetIndexCheck(place)
+    check.feed(found.slice(0, 1))
+    check.feed(found.slice(1))
+
+    assert (not list(check.findings(found.next_position, BASE + 8))) == is_right
 
 
 @pytest.mark.parametrize(
