@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tidelog.cli.commands.records.groups_members import check_no_members
 from tidelog.cli.terminal import print_line, print_message, table
 from tidelog.codec.shown_rows import as_json
+from tidelog.codec.text import check_group
 from tidelog.embedded.group_commits import commit_positions, delete_group, directory_of_group
 from tidelog.env.paths import absolute_path
 from tidelog.env.system_files import SYSTEM_FILES
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 def reset(args: Namespace, names: list[str]) -> int:
     """Set the positions of a group, or print what they would be set to."""
     group, *topics = names
+    check_group(group)
     directory = _opened(args)
     found = {one.key: one for one in _positions(directory, [group])}
     known = {key: one.offset for key, one in found.items()}

@@ -291,6 +291,7 @@ def test_what_cannot_be_set_is_wrong_usage(topic: Cli) -> None:
         (["reset", "h", "--to", "latest"], "no positions of group h"),
         (["reset", "g", "u", "--to", "latest"], "u"),
         (["reset", "g", "--to", "someday"], "someday"),
+        (["reset", "\udcff", "t", "--to", "latest"], "is not the name of a group"),
         (["reset", "g"], "groups reset needs --to WHERE or --to-offset OFFSET"),
         (["delete", "g", "h"], "no positions of group h"),
         (["g", "--execute"], "belong to groups reset and delete"),
