@@ -62,7 +62,17 @@ def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
         return pa.array(micros, pa.int64()).cast(kind)
     if pa.types.is_map(kind):
         values = [None if one is None else list(one.items()) for one in values]
-    return pa.array(values, kind)
+    try:
+        return pa.array(values, kind)
+    except UnicodeEncodeError:  # a path that is not UTF-8
+        return pa.array(list(map(_encodable, values)), kind)
+
+
+def _encodable(value: Any) -> Any:  # noqa: ANN401 - a value of any column
+    """Return a value with what is not Unicode in its texts escaped, as commands print it."""
+    if isinstance(value, list):
+        return [tuple(map(_encodable, pair)) for pair in value]
+    return value.encode(errors="backslashreplace").decode() if isinstance(value, str) else value
 
 
 class Rescanned:

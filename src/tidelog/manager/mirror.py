@@ -252,7 +252,7 @@ class Mirror:
         """
         fs = self._manager.machine.fs
         known = read_finished(fs, self._path)
-        source = self._source.name
+        source = os.fsencode(self._source.name).decode(errors="backslashreplace")
         if len(source.encode()) > MAX_TXN_BYTES // 2:
             source = transaction_hash(source)
         names = [mirror_txn(number, source) for number in range(len(known) + 3)]

@@ -43,14 +43,14 @@ class NewDirectory:
         make_directories(fs, path)
         names = fs.list(path)
         is_begun = not all(name.startswith(self._mark) for name in names)
-        is_known = fs.exists(mark) and (not continues or fs.read(mark) == source.encode())
+        is_known = fs.exists(mark) and (not continues or fs.read(mark) == os.fsencode(source))
         if is_begun and not is_known:
             raise InvalidArgument(f"{path} is not of {what}: remove it, or name another target")
         if names and not continues:
             remove_directory(fs, path, last=self._mark)  # by that it is known
             make_directories(fs, path)
         if not (is_begun and continues):
-            replace_file(fs, mark, source.encode())
+            replace_file(fs, mark, os.fsencode(source))
 
     def put_in_place(self) -> None:
         """Give it its name, durably; then delete the mark."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from tests.unit.manager.test_mirror import transact
 
 import tidelog
@@ -12,8 +13,6 @@ from tidelog.env.system_files import SystemFile
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
     Cli = Any
 
@@ -39,6 +38,24 @@ def test_what_can_be_read_is_in_the_new_directory(torn: Cli, tmp_path: Path) -> 
     assert torn("verify", new).code == 0
     assert torn("append", "t", "-d", new, stdin="d").code == 0
     assert [row["offset"] for row in torn("cat", "t", "-d", new).rows] == [0, 2, 3]
+
+
+def test_a_directory_whose_name_is_not_utf_8_is_copied(topic: Cli, tmp_path: Path) -> None:
+    """By rescue and by mirror; tables of sql escape its name, as all commands do."""
+    topic.append("a")
+    named = tmp_path / "bad\udcff"
+    try:
+        topic.data.rename(named)
+    except OSError:
+        pytest.skip("this file system takes no such name")
+
+    for command in ("rescue", "mirror", "mirror"):
+        new = tmp_path / command
+        assert topic(command, named, "--to", new).code == 0
+        assert [row["value"] for row in topic("cat", "t", "-d", new).rows] == ["a"]
+    query = "SELECT directory FROM tidelog.partitions"
+    found = topic("sql", query, "-d", named, "--format", "csv")
+    assert found.out.splitlines()[1:] == [f"{tmp_path}/bad\\udcff/t-0"]
 
 
 def test_an_unfinished_copy_is_named(
