@@ -9,6 +9,7 @@ import heapq
 import itertools
 from collections import deque
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from tidelog.env.clock import NS_PER_MS
@@ -154,11 +155,13 @@ _NUMBERS: Final = itertools.count()
 class ManualScheduler:
     """Runs tasks as its clock advances, on the thread that advances it.
 
-    Errors of tasks are raised by ``advance``; a periodic task continues afterwards.
+    Errors of tasks are raised by ``advance``; a periodic task continues afterwards. ``_lock``
+    guards the queue: the event loop of a broker schedules while a test advances.
     """
 
     def __init__(self, clock: ManualClock) -> None:
         self._clock = clock
+        self._lock = Lock()
         self._queue: list[_ManualTask] = []
         clock.follow(self)
 
@@ -173,7 +176,8 @@ class ManualScheduler:
         """Queue ``task``; without a delay it runs in the next ``advance``, even by 0 ms."""
         due_ms = self._clock.elapsed_ms() + max(delay_ms, 0)
         entry = _ManualTask(due_ms, next(_NUMBERS), name, task, period_ms, self)
-        heapq.heappush(self._queue, entry)
+        with self._lock:
+            heapq.heappush(self._queue, entry)
         return entry
 
     def run_all(self, name: str, tasks: Sequence[Callable[[], T]], threads: int) -> list[T]:
@@ -195,22 +199,34 @@ class ManualScheduler:
 
     def pending(self) -> list[str]:
         """Return the names of the waiting tasks, in the order in which they will run."""
-        return [entry.name for entry in sorted(self._queue) if not entry.cancelled]
+        with self._lock:
+            return [entry.name for entry in sorted(self._queue) if not entry.cancelled]
 
     def forget(self) -> None:
         """Drop all tasks, as when the process ends."""
-        self._queue.clear()
+        with self._lock:
+            self._queue.clear()
 
     def first(self) -> _ManualTask | None:
         """Return the task that is due first, None if there is none."""
-        while self._queue and self._queue[0].cancelled:
-            heapq.heappop(self._queue)
-        return self._queue[0] if self._queue else None
+        with self._lock:
+            while self._queue and self._queue[0].cancelled:
+                heapq.heappop(self._queue)
+            return self._queue[0] if self._queue else None
 
     def run(self, entry: _ManualTask) -> None:
-        """Run the first task, and queue it again if it is periodic."""
-        heapq.heappop(self._queue)
-        if entry.period_ms is not None:
-            entry.due_ms = self._clock.due_after(entry.due_ms, max(entry.period_ms, 1))
-            heapq.heappush(self._queue, entry)
+        """Run a task that ``first`` has returned, and queue it again if it is periodic."""
+        with self._lock:
+            self._take(entry)
+            if entry.period_ms is not None:
+                entry.due_ms = self._clock.due_after(entry.due_ms, max(entry.period_ms, 1))
+                heapq.heappush(self._queue, entry)
         entry.task()
+
+    def _take(self, entry: _ManualTask) -> None:
+        """Take a task out of the queue, in which another thread may have put one before it."""
+        if self._queue[0] is entry:
+            heapq.heappop(self._queue)
+        else:
+            self._queue.remove(entry)
+            heapq.heapify(self._queue)

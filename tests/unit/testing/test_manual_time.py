@@ -30,6 +30,21 @@ def test_an_advance_moves_both_clocks() -> None:
     assert (clock.now_ms(), clock.monotonic_ns()) == (1_005, 5_000_000)
 
 
+def test_a_task_that_is_due_runs_though_another_thread_puts_one_before_it() -> None:
+    """As the event loop of a broker may, while a test advances: each runs once."""
+    clock, ran = ManualClock(), list[str]()
+    scheduler = clock.scheduler()
+    scheduler.schedule("due", lambda: ran.append("due"), delay_ms=2)
+    due = scheduler.first()
+    assert due is not None
+    scheduler.schedule("before", lambda: ran.append("before"), delay_ms=1)
+
+    scheduler.run(due)
+    clock.advance(2)
+
+    assert ran == ["due", "before"]
+
+
 def test_the_time_of_day_can_be_set_back() -> None:
     """Setting the clock does not pass time: no task becomes due."""
     clock = ManualClock(start_ms=1_000)
