@@ -70,17 +70,18 @@ class _IndexCheck:
         """Return a mark for each entry, not set yet."""
         return np.zeros(len(self), np.bool_)
 
-    def _form(self) -> Iterator[Finding]:
+    def _form(self, zeros: int = 0) -> Iterator[Finding]:
+        """Yield what is wrong with the file; ``zeros`` entries of zeros at its start are right."""
         place, size = self._place, self._size
         if place.unreadable:
             yield damage(place.path, 0, place.unreadable, _IN_THE_WAY)
-        zeros, odd = place.size_bytes // size - len(self), place.size_bytes % size
+        unused, odd = place.size_bytes // size - len(self) - zeros, place.size_bytes % size
         if odd:
             at = place.size_bytes - odd
             yield damage(place.path, at, f"{odd} bytes that are not a whole entry", place.remedy)
-        if zeros and not place.is_active and not place.is_rebuilt:
-            at = place.size_bytes - odd - zeros * size
-            yield unusual(place.path, at, f"{zeros:,} empty entries: the file was not trimmed")
+        if unused and not place.is_active and not place.is_rebuilt:
+            at = place.size_bytes - odd - unused * size
+            yield unusual(place.path, at, f"{unused:,} empty entries: the file was not trimmed")
 
     def _at_entries(self, is_bad: NDArray[Any], what: str) -> Iterator[Finding]:
         """Yield one finding for all entries with the same fault, at the first of them."""
@@ -186,7 +187,10 @@ class TimeIndexCheck(_IndexCheck):
 
     def findings(self, next_offset: int, *, is_end: bool = True) -> Iterator[Finding]:
         """Yield what is wrong, given where the segment's offsets end; ``is_end`` as above."""
-        yield from self._form()
+        place = self._place
+        # An entry of zeros has timestamp 0 at the first offset.
+        is_zero = not len(self) and self._greatest == 0 and place.size_bytes >= self._size
+        yield from self._form(int(is_zero))
         is_beyond = self._offsets >= next_offset
         steps = (np.diff(self._timestamps) <= 0) | (np.diff(self._offsets) < 0)
         is_falling = np.concatenate(([False], steps))[: len(self._offsets)]
@@ -207,8 +211,7 @@ class TimeIndexCheck(_IndexCheck):
             "names an offset after the records",
             "name offsets after the end of the records",
         )
-        place = self._place
-        known = int(self._timestamps[-1]) if len(self._timestamps) else -1
+        known = int(self._timestamps[-1]) if len(self._timestamps) else int(is_zero) - 1
         if known < self._greatest and not place.is_active and not place.is_rebuilt:
             what = f"ends at timestamp {known}, the records at {self._greatest}: lookups miss them"
             yield damage(place.path, len(self) * self._size, what, place.remedy)

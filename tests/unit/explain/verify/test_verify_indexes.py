@@ -144,6 +144,17 @@ def test_a_wrong_time_entry_is_damage(entries: list[tuple[int, int]], what: str)
     assert {row.severity for row in found} == {"damage"}
 
 
+@pytest.mark.parametrize(("entries", "findings"), [(1, 0), (0, 1)])
+def test_an_entry_of_zeros_is_of_timestamp_0(entries: int, findings: int) -> None:
+    """Of a segment whose records all have that, or none, and whose first batch is one record."""
+    data = bytes(entries * TIME_INDEX_ENTRY.size)
+    place = IndexPlace("/t", data, len(data), BASE, is_active=False, is_rebuilt=False)
+    check = TimeIndexCheck(place)
+    check.feed(walk(build_batch([(0, None, b"v", ())], base_offset=BASE)).batches)
+
+    assert len(list(check.findings(BASE + 1))) == findings
+
+
 def test_the_index_of_a_growing_segment_may_end_early() -> None:
     """Only a complete segment has its greatest timestamp in the index."""
     assert time_findings([(30, 3)], active=True) == []
