@@ -106,12 +106,12 @@ def restore(
 
     Raises:
         InvalidArgument: there is something at the target, or in its place beside it.
+        DirectoryLocked: another call is making it.
         CorruptArchive: an object is gone, or has another checksum than the archive says.
         StoreError: the store failed; call it again.
         KafkaStorageError: the disk failed, or is full; call it again.
     """
-    with StorageErrors(target):
-        made = NewDirectory(fs, target, BESIDE)
+    with StorageErrors(target), NewDirectory(fs, target, BESIDE) as made:
         made.begin(store.name, what="this archive", continues=True)
         beside = made.path
         directory_id = _identified(fs, os.path.join(beside, META_PROPERTIES_FILE), rng)

@@ -15,14 +15,18 @@ from tidelog.manager.directories.log_dir import make_directories
 from tidelog.manager.lifecycle.deletion_queue import remove_directory
 
 if TYPE_CHECKING:
-    from tidelog.env.files import FileSystem
+    from typing import Self
+
+    from tidelog.env.files import FileLock, FileSystem
 
 
 class NewDirectory:
     """The directory beside ``target``, whose name ends in ``beside`` while it is unfinished.
 
-    A file in it, the mark, names the source that it is made from. Raises InvalidArgument unless
-    there is nothing at the target, or an empty directory.
+    A file in it, the mark, names the source that it is made from; another is locked from ``begin``
+    on until the ``with`` is left: a second call would write into the files of the first one, or
+    remove them. Raises InvalidArgument unless there is nothing at the target, or an empty
+    directory.
     """
 
     def __init__(self, fs: FileSystem, target: str, beside: str) -> None:
@@ -32,25 +36,50 @@ class NewDirectory:
         self._fs: Final = fs
         self._target: Final = target
         self._mark: Final = f"tidelog{beside}"
+        self._lock_file: Final = f"{self._mark}.lock"
+        self._lock: FileLock | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._unlock()
 
     def begin(self, source: str, *, what: str, continues: bool) -> None:
         """Make it, for a source; ``continues`` with one that an earlier call has left for it.
 
         Without that the earlier one is removed. Raises InvalidArgument if what is there is not
-        ``what`` such calls leave.
+        ``what`` such calls leave, DirectoryLocked if one of them still runs.
         """
-        fs, path, mark = self._fs, self.path, os.path.join(self.path, self._mark)
+        fs, path = self._fs, self.path
         make_directories(fs, path)
-        names = fs.list(path)
-        is_begun = not all(name.startswith(self._mark) for name in names)
+        self._check(source, what, continues=continues)  # in a directory of others no file is made
+        self._take_lock()
+        is_begun = self._check(source, what, continues=continues)
+        if not continues:
+            remove_directory(fs, path, last=self._mark)  # by that it is known
+            make_directories(fs, path)
+            self._take_lock()
+        if not (is_begun and continues):
+            replace_file(fs, os.path.join(path, self._mark), os.fsencode(source))
+
+    def _check(self, source: str, what: str, *, continues: bool) -> bool:
+        """Return whether there is more than the mark; raise InvalidArgument as ``begin``."""
+        fs, path, mark = self._fs, self.path, os.path.join(self.path, self._mark)
+        is_begun = not all(name.startswith(self._mark) for name in fs.list(path))
         is_known = fs.exists(mark) and (not continues or fs.read(mark) == os.fsencode(source))
         if is_begun and not is_known:
             raise InvalidArgument(f"{path} is not of {what}: remove it, or name another target")
-        if names and not continues:
-            remove_directory(fs, path, last=self._mark)  # by that it is known
-            make_directories(fs, path)
-        if not (is_begun and continues):
-            replace_file(fs, mark, os.fsencode(source))
+        return is_begun
+
+    def _take_lock(self) -> None:
+        """Lock the directory; again after the file was deleted with all others."""
+        self._unlock()
+        self._lock = self._fs.lock(os.path.join(self.path, self._lock_file))
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
 
     def put_in_place(self) -> None:
         """Give it its name, durably; then delete the mark."""
@@ -68,5 +97,6 @@ class NewDirectory:
         # Last: without it nobody would know whose the directory beside the target is. At the
         # target, where it stays if the disk fails now, it does no harm.
         with suppress(OSError):
-            fs.delete(os.path.join(target, self._mark))
+            for name in (self._lock_file, self._mark):
+                fs.delete(os.path.join(target, name))
             fs.sync_directory(target)

@@ -118,11 +118,11 @@ class Rescue:
         Raises:
             InvalidArgument: there is something at the target, or in its place beside it; it lies in
                 the source.
+            DirectoryLocked: another rescue is making it.
             KafkaStorageError: the source cannot be listed, descriptors or memory were short, or the
                 disk of the target failed or is full; the target is as it was. Call it again.
         """
-        with StorageErrors(self._target):
-            made = NewDirectory(self._fs, self._target, BESIDE)
+        with StorageErrors(self._target), NewDirectory(self._fs, self._target, BESIDE) as made:
             check_outside(self._source, self._fs, self._target)
             made.begin(self._source.name, what="a rescue", continues=False)
             beside = made.path
