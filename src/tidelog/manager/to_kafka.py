@@ -199,6 +199,8 @@ def _problems_of_directories(manager: LogManager) -> Iterator[str]:
             yield f"Kafka does not start with the directory {name} in {path}: {reason}"
         if "," in path:
             yield f"log.dirs cannot name {path}: it has a comma"
+        if os.fsencode(path).decode(errors="replace") != path:
+            yield f"log.dirs cannot name {path}: it is not UTF-8"
         for name in sorted(filter(is_future_directory, fs.list(path))):
             yield f"a move is not finished: {os.path.join(path, name)}"
 

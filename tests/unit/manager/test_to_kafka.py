@@ -216,6 +216,19 @@ def test_metadata_of_other_topics_is_refused_with_what_differs() -> None:
         assert part in text
 
 
+@pytest.mark.parametrize(
+    ("path", "reason"), [("/a,b", "it has a comma"), ("/a\udcff", "it is not UTF-8")]
+)
+def test_a_directory_that_no_setting_can_name_is_refused(path: str, reason: str) -> None:
+    """The broker would start on another, empty one."""
+    home = DataHome()
+    with home.open(paths=(path,)) as logs:
+        logs.create_topic("t")
+
+    with pytest.raises(KafkaStorageError, match=reason):
+        hand_over(home, path)
+
+
 def test_what_kafka_would_not_start_with_is_refused() -> None:
     """Each reason is named; nothing is written."""
     home = home_with_topics()
