@@ -15,8 +15,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MALFORMED: Final = (ValueError, KeyError, TypeError, AttributeError, RecursionError, InvalidTopic)
-"""What reading JSON raises whose members are not those that are expected."""
+MALFORMED: Final = (
+    *(ValueError, KeyError, TypeError, AttributeError, RecursionError, InvalidTopic),
+    OverflowError,
+)
+"""What reading JSON raises whose members are not those that are expected; the last one is of a
+number such as 1e999, which reads as an infinite one."""
 
 
 def whole(value: object, what: str, least: int = 0, most: int = 2**63 - 1) -> int:

@@ -56,6 +56,7 @@ def test_no_file_is_no_topics() -> None:
         {"version": 1, "topics": [{"name": "t"}]},
         {"version": 1, "topics": [T.as_json() | {"id": "short"}]},
         {"version": 1, "topics": [T.as_json() | {"partitions": [0]}]},
+        {"version": 1, "topics": [T.as_json() | {"revision": float("inf")}]},
         {"version": 1, "topics": [T.as_json() | {"partitions": {"x": "y"}}]},
         {"version": 1, "topics": [T.as_json(), T.as_json()]},
         {"version": 3, "topics": [T.as_json() | {"birth": ["retention.ms"]}]},
