@@ -17,7 +17,11 @@ from tidelog.archive.fetched_file import ArchiveFile, Place, size_of
 from tidelog.codec.checkpoint_file import LEADER_EPOCH_FILE, pack_checkpoint, pack_leader_epochs
 from tidelog.datadir.catalogue import CATALOGUE_FILE, Catalogue, Topic, pack_catalogue
 from tidelog.datadir.metadata_files import META_PROPERTIES_FILE, MetaProperties
-from tidelog.datadir.offset_checkpoints import HIGH_WATERMARK_FILE, LOG_START_OFFSET_FILE
+from tidelog.datadir.offset_checkpoints import (
+    CLEANER_OFFSET_FILE,
+    HIGH_WATERMARK_FILE,
+    LOG_START_OFFSET_FILE,
+)
 from tidelog.datadir.partition_directories import partition_of
 from tidelog.env.descriptors import DescriptorBudget
 from tidelog.env.files import FileStat, os_error
@@ -202,15 +206,20 @@ class ArchiveFiles(FilesToRead):
         directory_id = uuid5(NAMESPACE_URL, self.root)
         starts: dict[tuple[str, int], int] = {}
         ends: dict[tuple[str, int], int] = {}
+        cleaned: dict[tuple[str, int], int] = {}
         topics: dict[str, Topic] = {}
         for topic_id, number, state in self.partitions().values():
             starts[state.topic, number], ends[state.topic, number] = state.start, state.end
+            if state.cleaned_end:
+                cleaned[state.topic, number] = state.cleaned_end
             known = topics.get(state.topic)
             partitions = {**({} if known is None else known.partitions), number: directory_id}
             # What is compacted is not archived.
             config = {"cleanup.policy": "delete", **state.config}
             topics[state.topic] = Topic(state.topic, topic_id, partitions, config, is_adopted=True)
+        lines = {CLEANER_OFFSET_FILE: pack_checkpoint(cleaned)} if cleaned else {}
         return {
+            **lines,
             LOG_START_OFFSET_FILE: pack_checkpoint(starts),
             HIGH_WATERMARK_FILE: pack_checkpoint(ends),
             META_PROPERTIES_FILE: MetaProperties(version=0, directory_id=directory_id).format(),

@@ -119,7 +119,13 @@ class Chain:
             found.apply(self._delta(1))
         return found
 
-    def commit(self, state: ChainState, operations: Iterable[Operation], claim_epoch: int) -> None:
+    def commit(
+        self,
+        state: ChainState,
+        operations: Iterable[Operation],
+        claim_epoch: int,
+        cleaned: int = 0,
+    ) -> None:
         """Create the next version after ``state``, which becomes that of it.
 
         Whether it was created is decided by reading it; see ``Objects.create``.
@@ -130,7 +136,7 @@ class Chain:
             StoreUnavailable: whether it was created is unknown; read the chain again.
         """
         nonce = f"{self._rng.getrandbits(128):032x}"
-        delta = Delta(state.version + 1, nonce, claim_epoch, tuple(operations))
+        delta = Delta(state.version + 1, nonce, claim_epoch, tuple(operations), cleaned)
         state.copy().apply(delta)  # what contradicts the state must not reach the store
         if not self._store.create(self.name(version_name(delta.version)), delta.to_line()):
             raise ArchiveOvertaken(f"another writer has committed version {delta.version}")

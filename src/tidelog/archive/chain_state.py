@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.archive.deltas import (
     DELETED_BEFORE,
+    NOT_ON_DISK,
     Add,
     Claim,
     Deleted,
@@ -40,7 +41,8 @@ class ChainState:
     may still be there; ``removed_in`` are the versions that removed them, and ``truncated`` those
     of them that were not below the start. ``start`` is the first offset of the log. ``claim_epoch``
     and ``incarnation`` say who may commit: nobody, to a snapshot, of which ``partitions`` is how
-    many its topic has; None for others.
+    many its topic has; None for others. ``cleaned``: below that, segments were cleaned before they
+    were archived.
     """
 
     version: int = 0
@@ -58,6 +60,7 @@ class ChainState:
     end: int = 0
     is_deleted: bool = False
     partitions: int | None = None
+    cleaned: int = 0
 
     def can_add(self, base_offset: int, end_offset: int) -> bool:
         """Return whether the next segment may have these offsets.
@@ -82,6 +85,13 @@ class ChainState:
         first = self.entries[0].base_offset if self.entries else self.end
         ends = (skip.end for skip in self.skips if skip.why == DELETED_BEFORE)
         return max([self.start, *(end for end in ends if end <= first)])
+
+    @property
+    def cleaned_end(self) -> int:
+        """Up to where compaction explains offsets that segments lack; 0: nowhere in the log."""
+        lost = (one for one in self.skips if one.why == NOT_ON_DISK and one.end > self.start)
+        end = min([self.cleaned, *(one.start for one in lost)])
+        return end if end > self.start else 0
 
     def copy(self) -> ChainState:
         """Return a state that can be changed without changing this one."""
@@ -124,6 +134,8 @@ class ChainState:
                 raise self._bad(f"version {delta.version} is of claim {delta.claim_epoch}")
             else:
                 self._apply(operation)
+        # What is added later may be of a log that was not cleaned so far.
+        self.cleaned = max(self.cleaned, min(delta.cleaned, self.end))
         self.version = delta.version
 
     def _claim(self, claim: Claim, epoch: int) -> None:
@@ -190,6 +202,7 @@ class ChainState:
             raise self._bad(f"it is truncated to {offset}, in the middle of a segment")
         self.skips = [skip for skip in self.skips if skip.end <= offset]
         self.end = max(offset, self.start)
+        self.cleaned = min(self.cleaned, self.end)
 
     def _remove(self, name: str) -> None:
         if not self.entries or self.entries[0].name != name:

@@ -27,6 +27,7 @@ from tidelog.archive.deltas import (
 )
 from tidelog.archive.segment_object import SegmentObject, segment_facts
 from tidelog.codec.crc32c import crc32c_of
+from tidelog.datadir.offset_checkpoints import cleaned_end
 from tidelog.errors import (
     ArchiveDiverged,
     ArchiveOvertaken,
@@ -158,6 +159,8 @@ class Copier:
         """That of the claim; 0: there is none."""
         self._with_claim: list[Operation] = []
         """Operations that are committed together with the claim."""
+        self._cleaned = 0
+        """Up to where the cleaner's checkpoint explains offsets that segments lack."""
         self._digests: dict[int, Digest] = {}
         self._kept_digests: dict[int, Digest] | None = None
         """Those that the claim file has, as far as this object has written it."""
@@ -319,10 +322,11 @@ class Copier:
     def _commit(self, operations: Sequence[Operation]) -> None:
         """Commit the next version, and write the runs that it ends. Raises as ``copy``."""
         if self._epoch:
-            self._chain.commit(self.state, operations, self._epoch)
+            self._chain.commit(self.state, operations, self._epoch, self._cleaned)
         else:
             epoch, claim = self.state.claim_epoch + 1, self._drawn_claim()
-            self._chain.commit(self.state, [claim, *self._with_claim, *operations], epoch)
+            operations = [claim, *self._with_claim, *operations]
+            self._chain.commit(self.state, operations, epoch, self._cleaned)
             self._epoch = epoch
         # After each kind of version: most of an archive to which little is added are claims, and
         # where a run is missing all of its versions are read one by one.
@@ -346,6 +350,7 @@ class Copier:
         cut = self._common_end() if self._truncates else state.end
         if cut == state.end and not self.is_behind:
             self._check_lineage()
+        self._cleaned = self._cleaned_end()
         self._with_claim = []
         if not state.version and self._log.log_start_offset:
             self._with_claim.append(Start(self._log.log_start_offset, "log start"))
@@ -358,6 +363,18 @@ class Copier:
         last = known.archive
         if last is not None and last.uri == uri and self._truncates:
             self.remember(last._replace(end=state.end))
+
+    def _cleaned_end(self) -> int:
+        """Return up to where the log was cleaned.
+
+        0, too, where the disk lacks segments of the archive: a cleaning since may have changed
+        others for them, and a log restored from both would count as clean.
+        """
+        log, entries = self._log, self.state.entries
+        if entries and entries[0].base_offset < log.local_start_offset:
+            return 0
+        key = log.topic, log.partition
+        return cleaned_end(self._fs, log.data_dir, key, is_tolerant=True)
 
     def _drawn_claim(self) -> Claim:
         """Return a claim of an incarnation that is new, and noted in the claim file."""

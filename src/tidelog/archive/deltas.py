@@ -142,12 +142,17 @@ _NAMES: Final = {kind: name for name, kind in _KINDS.items()}
 
 
 class Delta(NamedTuple):
-    """One version of a chain: operations under a claim; the ``nonce`` makes it unlike any other."""
+    """One version of a chain: operations under a claim; the ``nonce`` makes it unlike any other.
+
+    ``cleaned``: up to where the log had been cleaned, 0 if that is not known. The line of such a
+    version has no field for it, and who does not know the field reads over it.
+    """
 
     version: int
     nonce: str
     claim_epoch: int
     operations: tuple[Operation, ...]
+    cleaned: int = 0
 
     def to_line(self) -> bytes:
         """Return it as a line, with its end."""
@@ -158,6 +163,7 @@ class Delta(NamedTuple):
             "nonce": self.nonce,
             "claim": self.claim_epoch,
             "operations": parts,
+            **({"cleaned": self.cleaned} if self.cleaned else {}),
         }
         return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
 
@@ -188,6 +194,7 @@ def parse_line(line: bytes, where: str) -> Delta:
         reader.text("nonce", fields.get("nonce"), _NONCE),
         reader.number("claim", fields.get("claim"), least=1, most=2**31 - 1),
         tuple(reader.operation(one) for one in operations),
+        reader.number("cleaned", fields.get("cleaned", 0)),
     )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from tidelog.archive.chain import Chain
 from tidelog.archive.deltas import Add, Claim, Skip, Snapshot, Start
 from tidelog.archive.segment_object import SegmentObject
+from tidelog.datadir.offset_checkpoints import cleaned_end
 from tidelog.errors import ArchiveOvertaken, InvalidArgument
 
 if TYPE_CHECKING:
@@ -86,7 +87,8 @@ def copy_to_snapshot(
     if state.version:
         _delete_others(store, chain, state)
         raise ArchiveOvertaken(f"another process has made the snapshot of {log.topic}")
-    chain.commit(state, operations, _CLAIM)
+    cleaned = cleaned_end(fs, log.data_dir, (log.topic, log.partition), is_tolerant=True)
+    chain.commit(state, operations, _CLAIM, cleaned)
     _delete_others(store, chain, state)
     return state
 

@@ -44,6 +44,18 @@ def read_offsets(fs: FileSystem, path: str) -> OffsetCheckpoint:
         raise CorruptFile(str(error)) from error
 
 
+def cleaned_end(
+    fs: FileSystem, data_dir: str, key: tuple[str, int], *, is_tolerant: bool = False
+) -> int:
+    """Return up to where compaction explains offsets that a log lacks, whatever its policy is now.
+
+    That is its line in the cleaner's checkpoint, 0 without one. Errors and ``is_tolerant`` as of
+    ``DirectoryCheckpoints``.
+    """
+    read = _read_tolerantly if is_tolerant else read_offsets
+    return read(fs, os.path.join(data_dir, CLEANER_OFFSET_FILE)).get(key, 0)
+
+
 class DirectoryCheckpoints:
     """The checkpoint files of one data directory; each write replaces a file durably.
 

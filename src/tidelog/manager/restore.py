@@ -29,6 +29,7 @@ from tidelog.datadir.metadata_files import (
     write_meta_properties,
 )
 from tidelog.datadir.offset_checkpoints import (
+    CLEANER_OFFSET_FILE,
     HIGH_WATERMARK_FILE,
     LOG_START_OFFSET_FILE,
     RECOVERY_POINT_FILE,
@@ -239,10 +240,13 @@ def _describe(
         for key, state in states.items()
         if state.entries and state.start > state.entries[0].base_offset
     }
+    cleaned = {key: state.cleaned_end for key, state in states.items() if state.cleaned_end}
     # Without the first one, the next opening would read every segment again.
     write_checkpoint(fs, os.path.join(path, RECOVERY_POINT_FILE), ends)
     write_checkpoint(fs, os.path.join(path, HIGH_WATERMARK_FILE), ends)
     write_checkpoint(fs, os.path.join(path, LOG_START_OFFSET_FILE), starts)
+    if cleaned:  # what compaction had left out would else pass for lost
+        write_checkpoint(fs, os.path.join(path, CLEANER_OFFSET_FILE), cleaned)
     known = [
         Topic(
             topic.name,

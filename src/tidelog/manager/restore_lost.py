@@ -18,6 +18,7 @@ from tidelog.codec.checkpoint_file import write_checkpoint
 from tidelog.config.log_config import LogConfig
 from tidelog.datadir.catalogue import CATALOGUE_FILE, read_catalogue
 from tidelog.datadir.offset_checkpoints import (
+    CLEANER_OFFSET_FILE,
     HIGH_WATERMARK_FILE,
     LOG_START_OFFSET_FILE,
     RECOVERY_POINT_FILE,
@@ -239,6 +240,10 @@ class _Restoring:
             if begins_inside:
                 self._change_line(
                     LOG_START_OFFSET_FILE, lost.key, lambda start: max(start, state.start)
+                )
+            if state.cleaned_end:
+                self._change_line(
+                    CLEANER_OFFSET_FILE, lost.key, lambda cleaned: max(cleaned, state.cleaned_end)
                 )
             # First: once the line is lowered, nothing on the disk has the offset that is named.
             seen = self._lines(HIGH_WATERMARK_FILE).get(lost.key, 0)

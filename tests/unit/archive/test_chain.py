@@ -16,7 +16,9 @@ from tests.machinery.scale import examples
 from tidelog.archive.chain import MAX_RUN, RUN, Chain, run_name, runs_to, version_name
 from tidelog.archive.chain_state import ChainState
 from tidelog.archive.deltas import (
+    DELETED_BEFORE,
     FORMAT,
+    NOT_ON_DISK,
     SECTIONS,
     Add,
     Claim,
@@ -28,6 +30,7 @@ from tidelog.archive.deltas import (
     Remove,
     Skip,
     Start,
+    Truncate,
     parse_line,
 )
 from tidelog.errors import (
@@ -225,12 +228,41 @@ def test_versions_under_other_names_are_refused() -> None:
         chain(store).read(4)
 
 
-LINE = Delta(1, NONCE, 1, (*BEFORE, Skip(20, 30, "why"), Start(3, "why"), Deleted())).to_line()
+LINE = Delta(1, NONCE, 1, (*BEFORE, Skip(20, 30, "why"), Start(3, "why"), Deleted()), 15).to_line()
 
 
 def test_a_line_is_read_as_it_was_written() -> None:
     """And written again to the same bytes."""
     assert parse_line(LINE, "here").to_line() == LINE
+
+
+@pytest.mark.parametrize(
+    ("cleaned", "operations", "end"),
+    [
+        (10, [], 15),
+        (15, [], 15),
+        (25, [], 20),  # what follows may be of another copy of the log
+        (0, [Add(entry(20, 30))], 15),
+        (5, [Add(entry(20, 30))], 15),
+        (25, [Add(entry(20, 30))], 25),
+        (0, [Truncate(10), Add(entry(10, 20, number=1))], 10),
+        (25, [Skip(20, 22, DELETED_BEFORE), Add(entry(22, 30))], 25),
+        (25, [Skip(20, 22, NOT_ON_DISK), Add(entry(22, 30))], 20),
+        (25, [Skip(20, 22, NOT_ON_DISK), Add(entry(22, 30)), Start(22, "x")], 25),
+        (0, [Start(14, "x")], 15),
+        (0, [Start(15, "x")], 0),
+    ],
+)
+def test_compaction_explains_what_was_cleaned_before_it_was_archived(
+    cleaned: int, operations: list[Operation], end: int
+) -> None:
+    """Not what the disk has lost, nor what another history had there."""
+    state = ChainState()
+    state.apply(Delta(1, NONCE, 1, tuple(BEFORE), 15))
+
+    state.apply(Delta(2, NONCE, 1, tuple(operations), cleaned))
+
+    assert state.cleaned_end == end
 
 
 @pytest.mark.parametrize(
@@ -262,6 +294,9 @@ def test_a_line_is_read_as_it_was_written() -> None:
         (("operations", 1, 1, 9), [[1, 2**63]]),
         (("operations", 3), ["skip", 20, 20, "why"]),
         (("operations", 4), ["start", 20]),
+        (("cleaned",), -1),
+        (("cleaned",), 2**63),
+        (("cleaned",), None),
     ],
 )
 def test_values_of_others_are_refused(path: tuple[Any, ...], value: object) -> None:

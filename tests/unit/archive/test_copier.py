@@ -362,6 +362,34 @@ def test_the_archive_keeps_what_the_log_deletes_unless_it_follows(
     assert found == [*range(last.base_offset + 1, last.end_offset)]
 
 
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_a_cleaning_is_noted_where_the_disk_has_all_that_is_archived(
+    store: ObjectModel, data: Path, *, is_whole: bool
+) -> None:
+    """Else a segment that only the archive has may be as it was before that cleaning."""
+    copier(store, data).copy()
+    append(data, 40)
+    (data / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 5\n")
+    first, second = LogOfFiles(data).closed_segments()[:2]
+    if not is_whole:
+        (data / "t-0" / f"{first.base_offset:020}.log").unlink()
+    log = LogOfFiles(data, first=0 if is_whole else second.base_offset)
+
+    assert copied(store, log).state.cleaned_end == (5 if is_whole else 0)
+
+
+def test_a_damaged_checkpoint_of_the_cleaner_keeps_nothing_from_being_copied(
+    store: ObjectModel, data: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A service runs on with it; how far the log was cleaned is then not known."""
+    (data / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 x\n")
+
+    assert copied(store, LogOfFiles(data)).state.cleaned_end == 0
+
+    check_archived(store, data)
+    assert any("checkpoint-reset" in message for message in caplog.messages)
+
+
 def copied(store: ObjectModel, log: LogOfFiles, **how: Any) -> Copier:
     one = Copier(SYSTEM_FILES, store, log, store.rng, **how)
     one.copy()

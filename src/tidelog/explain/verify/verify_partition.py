@@ -209,8 +209,8 @@ class LogVerifier:
         fs: the file system.
         directory: absolute path, named topic-partition.
         clock: for producer state, of which nothing expires here.
-        is_compacted: whether offsets may be missing by right; a line of the cleaner's checkpoint
-            means the same.
+        is_compacted: whether offsets may be missing by right. By a line of the cleaner's checkpoint
+            they may inside of all segments, and between those below it.
         on_progress: called with the bytes of records checked so far.
         checkpoints: the data directory's, parsed once for the checks of many partitions.
     """
@@ -234,6 +234,7 @@ class LogVerifier:
         self._checkpoints = checkpoints or CheckpointLines(fs)
         self.checked: Final = Checked()
         self._next_offset = 0
+        self._explained_end = 0
         self._is_damaged = False
 
     def findings(self) -> Iterator[Finding]:
@@ -244,6 +245,7 @@ class LogVerifier:
         key = parse_topic_partition(os.path.basename(self._directory))
         promised = yield from read_promises(self._fs, self._data_dir, key, self._checkpoints)
         files = yield from list_files(self._fs, self._directory)
+        self._explained_end = INT64_MAX if self._is_compacted else promised.cleaner_offset or 0
         self._is_compacted |= promised.cleaner_offset is not None
         yield from check_names(self._directory, files)
         start = max(promised.log_start_offset or 0, min(files.bases, default=0))
@@ -370,11 +372,10 @@ class LogVerifier:
 
     def _check_gap(self, segment: _Segment) -> Iterator[Finding]:
         """Yield offsets before this segment that are in no segment."""
-        if not self._next_offset or segment.base_offset <= self._next_offset:
+        start = max(self._next_offset, self._explained_end)
+        if self._is_damaged or not self._next_offset or segment.base_offset <= start:
             return
-        if self._is_damaged or self._is_compacted:
-            return
-        what = f"no segment holds {offsets_text(self._next_offset, segment.base_offset)}"
+        what = f"no segment holds {offsets_text(start, segment.base_offset)}"
         remedy = f"put the missing segment back, or {RESCUE}; {_COMPACT_HINT}"
         yield damage(segment.path, 0, what, remedy)
 

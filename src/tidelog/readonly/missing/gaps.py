@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from tidelog.datadir.offset_checkpoints import CLEANER_OFFSET_FILE, read_offsets
+from tidelog.datadir.offset_checkpoints import cleaned_end
 from tidelog.readonly.read_files import reading
 from tidelog.records.decoding.bounded_decode import decode_bounded
 
@@ -69,8 +69,8 @@ def find_gaps(
         CorruptMessage: there is damage in the range.
         KafkaStorageError: as ``ReadOnlyLog.pieces``, or the cleaner's checkpoint is malformed.
     """
-    cleaner_path = os.path.join(os.path.dirname(log.directory), CLEANER_OFFSET_FILE)
-    cleaned = read_offsets(reading(fs), cleaner_path).get((log.topic, log.partition), 0)
+    data_dir = os.path.dirname(log.directory)
+    cleaned = cleaned_end(reading(fs), data_dir, (log.topic, log.partition))
     yield from _joined(_below(log, start, end))
     first = min(max(start, log.log_start_offset), end)
     last = max(min(end, log.log_end_offset), first)

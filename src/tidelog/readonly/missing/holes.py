@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 from tidelog.codec.offset_text import offsets_text
 from tidelog.datadir.effective_config import POLICY
-from tidelog.datadir.offset_checkpoints import CLEANER_OFFSET_FILE, read_offsets
+from tidelog.datadir.offset_checkpoints import CLEANER_OFFSET_FILE, cleaned_end
 from tidelog.errors import CorruptMessage, DataLoss
 
 if TYPE_CHECKING:
@@ -67,10 +67,10 @@ def unexplained_holes(
     """
     if is_compacted:
         return ()
-    path = os.path.join(data_dir, CLEANER_OFFSET_FILE)
-    cleaned = read_offsets(fs, path).get(key, 0)
+    cleaned = cleaned_end(fs, data_dir, key)
     # A broker's cleaner keeps a line here for each log that it compacts.
-    may_be_compacted = POLICY in unknown_settings and not fs.exists(path)
+    has_lines = fs.exists(os.path.join(data_dir, CLEANER_OFFSET_FILE))
+    may_be_compacted = POLICY in unknown_settings and not has_lines
     clipped = ((max(start, cleaned), end) for start, end in holes)
     return tuple(Hole(*hole, may_be_compacted) for hole in clipped if hole[0] < hole[1])
 
