@@ -20,7 +20,7 @@ from tidelog.kernels.runtime.gate import use_kernels
 from tidelog.log.directory_guard import is_interrupt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from random import Random
 
     from tidelog.cleaner.cleanable_range import OffsetsToClean
@@ -84,11 +84,14 @@ class Cleaner:
         to_clean: OffsetsToClean,
         now_ms: int,
         config: LogConfig | None = None,
+        *,
+        on_swapped: Callable[[int], None] = lambda _: None,
     ) -> CleaningResult:
         """Compact ``log`` up to where the map is full, or to the end of ``to_clean``.
 
         ``config`` stands for the log's own settings. Each group of segments is flushed and swapped
-        in by the time the next one is copied. Groups swapped in before an abort or an error stay
+        in by the time the next one is copied; then ``on_swapped`` is called, on any thread, with
+        the offset up to which the log is clean. Groups swapped in before an abort or an error stay
         cleaned. All of the log is made durable before the first of them: no durable record is
         dropped for a record, or a transaction's end, that a crash could still take.
 
@@ -112,13 +115,14 @@ class Cleaner:
         stats.map_ns = mapped_ns - started_ns
         copier = SegmentCopier(cleaning_round, stats, self._io)
         writers = BackgroundWriters(self._scheduler, self._writer_slots)
-        swapper = SegmentSwapper(log, copier, self._io, writers)
+        swapper = SegmentSwapper(log, copier, self._io, writers, on_swapped)
         # Records are dropped for later ones of their keys, which must be durable by then.
         log.flush()
         end_offset = cleaning_round.offset_map.latest_offset + 1
         try:
-            for group in groups_of(log, end_offset, to_clean, config):
-                swapper.clean_segments(group)
+            groups = groups_of(log, end_offset, to_clean, config)
+            for group, end in zip(groups, ends_of(groups, end_offset), strict=True):
+                swapper.clean_segments(group, end)
             swapper.join()
         except BaseException as error:
             swapper.wait()
@@ -208,3 +212,8 @@ def groups_of(
     limits = GroupLimits(config.segment_size_bytes, config.segment_index_bytes)
     remaining = iter(segments)
     return [[next(remaining) for _ in group] for group in group_by_size(sizes, limits)]
+
+
+def ends_of(groups: Sequence[Sequence[LogSegment]], end_offset: int) -> list[int]:
+    """Return up to where each group is cleaned; the last one to the end of the cleaning."""
+    return [*(group[0].base_offset for group in groups[1:]), end_offset][: len(groups)]

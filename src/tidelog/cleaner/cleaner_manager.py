@@ -264,6 +264,19 @@ class LogCleanerManager:
                 raise CleaningAborted(f"{key[0]}-{key[1]} is busy: its cleaning is {state}")
             self._sleep_ms(POLL_MS)
 
+    def note_swapped(self, key: Key, log: Log, end_offset: int) -> None:
+        """Raise the checkpoint of a partition whose cleaning has come to an offset.
+
+        Also while that is aborted: what is swapped in stays, and the offsets that it lacks would
+        pass for lost once the log is compacted no longer. Records below are clean, since the later
+        ones of their keys are either below, too, or dirty.
+        """
+        with log.watch("writing the cleaner's checkpoint"):
+            self.checkpoints.change(
+                log.data_dir,
+                lambda lines: lines.update({key: max(end_offset, lines.get(key, 0))}),
+            )
+
     def note_cleaned(self, key: Key, log: Log, end_offset: int) -> None:
         """Write the checkpoint of a partition in progress, unless it was aborted meanwhile."""
         with self._lock:

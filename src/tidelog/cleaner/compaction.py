@@ -144,9 +144,11 @@ class Compaction:
         facts: CompactionFacts,
         now_ms: int,
         config: LogConfig | None = None,
+        *,
         check_planned: Callable[[], None] = lambda: None,
+        on_swapped: Callable[[int], None] = lambda _: None,
     ) -> CompactionFacts:
-        """Clean what is dirty by ``facts``; ``config`` and errors as ``Cleaner.clean``.
+        """Clean what is dirty by ``facts``; other arguments and errors as ``Cleaner.clean``.
 
         ``check_planned``: see ``SpreadCleaner.clean``.
         """
@@ -155,8 +157,12 @@ class Compaction:
         self._begin(facts)
         offsets, spread = facts.to_clean.offsets, self._spread_for(facts)
         if spread is None:
-            return facts.after(self._cleaner.clean(log, offsets, now_ms, config))
-        return facts.after(spread.clean(log, offsets, now_ms, config, check_planned=check_planned))
+            done = self._cleaner.clean(log, offsets, now_ms, config, on_swapped=on_swapped)
+        else:
+            done = spread.clean(
+                *(log, offsets, now_ms, config), check_planned=check_planned, on_swapped=on_swapped
+            )
+        return facts.after(done)
 
     def _spread_for(self, facts: CompactionFacts) -> SpreadCleaner | None:
         """Return what cleans a log by many processes; None if this one alone does it."""

@@ -210,7 +210,10 @@ class LogCleaner(OfOneProcess):
         result = None
         try:
             self._check_done(key, generation)
-            result = self._cleaner(key, generation).clean(log, to_clean.offsets, now_ms)
+            result = self._cleaner(key, generation).clean(
+                *(log, to_clean.offsets, now_ms),
+                on_swapped=lambda end: self.manager.note_swapped(key, log, end),
+            )
         except CleaningAborted as error:
             _logger.info("cleaning-aborted directory=%s reason=%s", log.directory, error)
         except Exception as error:  # noqa: BLE001 - recorded, and retried later

@@ -366,7 +366,12 @@ class OnDemand(OfOneProcess, ManagerPart):
                     f"the cleaner's checkpoint of {key} changed while it was being cleaned"
                 )
 
-        cleaned = compaction.clean(log, facts, now_ms, config, check_planned)
+        def note(end: int) -> None:
+            self._cleaning.manager.note_swapped(key, log, end)
+
+        cleaned = compaction.clean(
+            *(log, facts, now_ms, config), check_planned=check_planned, on_swapped=note
+        )
         if cleaned.stats is None:
             return cleaned
         self._cleaning.manager.note_cleaned(key, log, cleaned.end_offset)

@@ -299,6 +299,20 @@ def test_a_full_disk_is_tried_again(place: Place) -> None:
     assert place.home.files(".cleaned") == []
 
 
+def test_a_cleaning_that_fails_later_has_come_so_far() -> None:
+    """The checkpoint says up to where the log is clean: what is swapped in stays."""
+    place = Place({"internal_segment_bytes": 200})
+    place.fill(8)
+    bases = place.log.segments.base_offsets
+    assert len(bases) > 3
+    place.home.fs.fail("rename", f"{bases[2]:020}.log.cleaned", OSError(5, "bad disk"))
+
+    place.cleaner.run_once()
+
+    assert place.cleaner.manager.failures().keys() == {KEY}
+    assert place.cleaner.manager.checkpoint(KEY, place.log) == bases[2]
+
+
 def test_compacted_and_deleted_logs_lose_old_segments_too() -> None:
     """The cleaner runs the retention pass of compacted logs.
 

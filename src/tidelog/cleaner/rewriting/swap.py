@@ -34,22 +34,29 @@ class SegmentSwapper:
     """Copies groups of segments, each into a new segment that replaces the group.
 
     When ``clean_segments`` returns, the last group may still be being swapped in; ``join`` waits
-    for it.
+    for it. ``on_swapped`` is called with the end of each group once that is done.
     """
 
     def __init__(
-        self, log: Log, copier: SegmentCopier, io: CleanerIo, writers: BackgroundWriters
+        self,
+        log: Log,
+        copier: SegmentCopier,
+        io: CleanerIo,
+        writers: BackgroundWriters,
+        on_swapped: Callable[[int], None],
     ) -> None:
         self._log: Final = log
         self._copier: Final = copier
         self._io: Final = io
         self._writers: Final = writers
+        self._on_swapped: Final = on_swapped
         self._last_swap: Job | None = None
 
-    def clean_segments(self, group: Sequence[LogSegment]) -> None:
+    def clean_segments(self, group: Sequence[LogSegment], end: int) -> None:
         """Copy a group; have the copy flushed and swapped in, after the group before.
 
-        On an abort or an error its new segment is deleted. Source: Kafka Cleaner.cleanSegments.
+        ``end``: up to where it is cleaned. On an abort or an error its new segment is deleted.
+        Source: Kafka Cleaner.cleanSegments.
         """
         log = self._log
         cleaned = log.swap.new_cleaned_segment(group[0].base_offset)
@@ -61,7 +68,7 @@ class SegmentSwapper:
                 self._io.check_done()
                 target.join()
             self.join()
-            self._last_swap = Job(lambda: swap_in(log, cleaned, group))
+            self._last_swap = Job(lambda: self._swap(cleaned, group, end))
         except BaseException as error:
             target.wait()
             log.swap.delete_cleaned_segment(cleaned)
@@ -71,6 +78,10 @@ class SegmentSwapper:
                 split_overflowed(log, group, error)
             raise
         self._writers.submit(self._last_swap)
+
+    def _swap(self, cleaned: LogSegment, group: Sequence[LogSegment], end: int) -> None:
+        swap_in(self._log, cleaned, group)
+        self._on_swapped(end)
 
     def join(self) -> None:
         """Wait until the last group is swapped in; raise its error."""

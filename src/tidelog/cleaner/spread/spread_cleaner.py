@@ -10,7 +10,7 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from tidelog.cleaner.cleaner import CleaningResult, groups_of, is_worth_kernels
+from tidelog.cleaner.cleaner import CleaningResult, ends_of, groups_of, is_worth_kernels
 from tidelog.cleaner.keys.offset_map import random_hash_key
 from tidelog.cleaner.rewriting.batch_retention import LastOfProducer
 from tidelog.cleaner.rewriting.cleaned_transactions import CleanedTransactions
@@ -103,6 +103,7 @@ class SpreadCleaner:
         config: LogConfig | None = None,
         *,
         check_planned: Callable[[], None] = lambda: None,
+        on_swapped: Callable[[int], None] = lambda _: None,
     ) -> CleaningResult:
         """Compact ``log`` up to the end of ``to_clean``, in one round however many keys there are.
 
@@ -122,7 +123,7 @@ class SpreadCleaner:
             check_planned()
             with log.watch("cleaning"):
                 self._check_unchanged(log, plan, segments, log_start)
-            self._swap_in(log, plan, segments, rewritten)
+            self._swap_in(log, plan, segments, rewritten, on_swapped)
         except SegmentOffsetOverflow as error:
             start, end = self._group_at(plan, error.base_offset)
             split_overflowed(log, segments[start:end], error)
@@ -214,10 +215,12 @@ class SpreadCleaner:
         plan: SpreadPlan,
         segments: Sequence[LogSegment],
         rewritten: Sequence[RewrittenGroup],
+        on_swapped: Callable[[int], None],
     ) -> None:
         """Replace each group by what was written of it, in order."""
-        for (start, end), one in zip(plan.groups, rewritten, strict=True):
-            group = segments[start:end]
+        groups = [segments[start:end] for start, end in plan.groups]
+        ends = ends_of(groups, plan.to_clean.first_uncleanable_offset)
+        for group, end, one in zip(groups, ends, rewritten, strict=True):
             cleaned = log.swap.adopt_segment(group[0].base_offset, one.suffix)
             if cleaned.size_bytes != one.size_bytes:
                 log.swap.delete_cleaned_segment(cleaned)
@@ -226,6 +229,7 @@ class SpreadCleaner:
                     " the workers do not see the directory that this process sees"
                 )
             swap_in(log, cleaned, group)
+            on_swapped(end)
 
     def _delete_leftovers(self, plan: SpreadPlan) -> None:
         """Delete what attempts of this cleaning have written for nothing, as far as possible.

@@ -43,12 +43,19 @@ def filled(home: CleanerHome) -> Log:
     return log
 
 
-def clean(home: CleanerHome, log: Log, *, is_exact: bool = False, **how: Any) -> None:
+def clean(
+    home: CleanerHome,
+    log: Log,
+    *,
+    is_exact: bool = False,
+    on_swapped: Callable[[int], None] = lambda _: None,
+    **how: Any,
+) -> None:
     rng = Random(1)
     workers = SerialWorkers(home.fs, home.clock, rng, **how)
     cleaner = SpreadCleaner(workers, clock=home.clock, fs=home.fs, rng=rng, is_exact=is_exact)
     end = log.segments.active.base_offset
-    cleaner.clean(log, OffsetsToClean(0, end), home.clock.now_ms())
+    cleaner.clean(log, OffsetsToClean(0, end), home.clock.now_ms(), on_swapped=on_swapped)
 
 
 def contents(home: CleanerHome) -> dict[str, bytes]:
@@ -64,6 +71,25 @@ def test_of_several_attempts_one_counts() -> None:
         assert kept(log) == [(n, str(n % 5), f"value-{n}") for n in range(19, 24)]
     home.clock.advance(60_000)
     assert home.files(".deleted") == []
+
+
+def test_it_says_how_far_it_came_after_each_group() -> None:
+    """As the cleaner of one process does."""
+    home = CleanerHome(internal_segment_bytes=400)
+    alone = home.copied(0)
+    ends: list[int] = []
+    with filled(home) as log:
+        clean(home, log, on_swapped=ends.append)
+
+        assert ends == [*log.segments.base_offsets[1:]]
+    expected: list[int] = []
+    with filled(alone) as log:
+        to_clean = OffsetsToClean(0, log.segments.active.base_offset)
+        now_ms = alone.clock.now_ms()
+        alone.cleaner().clean(log, to_clean, now_ms, on_swapped=expected.append)
+
+    assert ends == expected
+    assert len(ends) > 1
 
 
 @pytest.mark.parametrize("when", ["between", "at_end"])
