@@ -15,6 +15,7 @@ import numpy as np
 
 from tidelog.codec.layout import byte_view
 from tidelog.errors import InvalidArgument, KafkaStorageError
+from tidelog.records.batch import INT32_MAX, INT64_MAX
 from tidelog.records.memory import walk
 from tidelog.staging.adopting import adopted_from
 from tidelog.staging.staged_file import new_attempt, staged_name
@@ -168,9 +169,7 @@ class BundleWriter:
                 if segment_bytes is not None:
                     self._write_own(key, data, found.batches, segment_bytes)
                     continue
-                if run is None:
-                    run = self._new_run(key)
-                run.write(data, found.batches)
+                run = self._write_shared(run, key, data, found.batches)
             if run is not None:
                 self._runs.append(run.entry())
         limit = self._folder.max_bytes
@@ -217,6 +216,22 @@ class BundleWriter:
             self._bundle = self._new_file()
         return _Run(self._bundle, key, keeps_offsets=self._keeps_offsets)
 
+    def _write_shared(
+        self, run: _Run | None, key: tuple[str, int], data: memoryview, batches: BatchColumns
+    ) -> _Run | None:
+        """Write to the file that the partitions share, after ``run``; return the last run."""
+        number = 0
+        while number < len(batches):
+            run = run or self._new_run(key)
+            rest = batches.slice(number)
+            count = run.count_near(rest)
+            if not count:
+                self._runs.append(run.entry())
+                run = None
+                continue
+            number += run.write_first(count, data, rest)
+        return run
+
     def _write_own(
         self, key: tuple[str, int], data: memoryview, batches: BatchColumns, segment_bytes: int
     ) -> None:
@@ -228,15 +243,13 @@ class BundleWriter:
                 run = _Run(self._new_file(), key, keeps_offsets=self._keeps_offsets)
                 self._own[key] = run
             rest = batches.slice(number)
-            start = int(rest.position[0])
             free_bytes = segment_bytes - run.size_bytes
-            count = int(np.searchsorted(rest.end - start, free_bytes, side="right"))
+            fitting = np.searchsorted(rest.end - rest.position[0], free_bytes, side="right")
+            count = min(int(fitting), run.count_near(rest))
             if not count and run.size_bytes:
                 self._end_own(key)
                 continue
-            taken = rest.slice(0, max(count, 1))
-            run.write(data[start : taken.next_position], taken.shifted(-start))
-            number += len(taken)
+            number += run.write_first(max(count, 1), data, rest)
 
     def _end_own(self, key: tuple[str, int]) -> None:
         run = self._own.pop(key)
@@ -276,8 +289,25 @@ class _Run:
         """Bytes of the run so far."""
         return self.file.size_bytes - self._position
 
-    def write(self, data: memoryview, batches: BatchColumns) -> None:
-        """Write whole batches, with positions in ``data``."""
+    def count_near(self, batches: BatchColumns) -> int:
+        """Return how many of the first batches lie within the offsets of one segment with the run.
+
+        A copied log may have gaps that are larger. An empty run takes a batch at least.
+        """
+        if not self._keeps_offsets:
+            return len(batches)
+        is_empty = self._offsets[0] < 0
+        end = (batches.first_offset if is_empty else self._offsets[0]) + INT32_MAX
+        near = int(np.searchsorted(batches.last_offset, min(end, INT64_MAX)))
+        return max(near, 1) if is_empty else near
+
+    def write_first(self, count: int, data: memoryview, batches: BatchColumns) -> int:
+        """Write the first ``count`` of batches with positions in ``data``; return ``count``."""
+        taken, start = batches.slice(0, count), int(batches.position[0])
+        self._write(data[start : taken.next_position], taken.shifted(-start))
+        return count
+
+    def _write(self, data: memoryview, batches: BatchColumns) -> None:
         update_digest(self._digest, data, batches, keeps_offsets=self._keeps_offsets)
         self._records += int(batches.records_count.sum())
         self._max_timestamp = max(self._max_timestamp, int(batches.max_timestamp.max()))

@@ -116,6 +116,19 @@ def homes_with(*values: bytes, **config: str) -> Homes:
     return homes
 
 
+def test_a_gap_larger_than_a_segment_may_have_is_mirrored() -> None:
+    """As in a compacted log whose oldest key was written billions of records ago."""
+    homes = homes_with(b"old", cleanup_policy="compact")
+    with homes.source() as logs:
+        log = logs.partition("t", 0).log
+        far = build_batch([(1000, b"n", b"new", ())], base_offset=3 << 31, leader_epoch=0)
+        log.append_as_follower(far, 0)
+        log.update_high_watermark(log.log_end_offset)
+
+    assert homes.mirror()[0].end_offset == (3 << 31) + 1
+    homes.check()
+
+
 def test_a_mirror_gives_out_no_id_of_a_producer_that_its_source_gives_out() -> None:
     """The producer may have written nothing yet that is there, and continue at the mirror.
 

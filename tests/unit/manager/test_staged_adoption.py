@@ -22,7 +22,9 @@ from tidelog.errors import (
     MessageTooLarge,
     UnexpectedAppendOffset,
 )
+from tidelog.records.batch import INT64_MAX
 from tidelog.records.builder import build_batch
+from tidelog.staging import bundle
 from tidelog.staging.bundle import BundleWriter
 from tidelog.staging.commit import Transaction
 from tidelog.staging.directory import CommitPoint
@@ -312,7 +314,6 @@ def test_a_copy_far_behind_the_log_end_gets_a_segment_of_its_own() -> None:
     [
         ([copy(0)], UnexpectedAppendOffset),
         ([copy(4), copy(4)], InvalidRecord),
-        ([copy(4), copy(2**31 + 4)], InvalidRecord),
         ([copy(4, epoch=1), copy(5, epoch=0)], InvalidRecord),
         ([build_old(1, [(1, b"k", b"v")], base_offset=4)], InvalidRecord),
         ([copy(4, b"v" * SEGMENT_BYTES)], MessageTooLarge),
@@ -336,6 +337,16 @@ def test_a_copy_that_a_follower_would_refuse_is_refused(
 
         assert logs.manager.staged_commits.pending == {}
     assert home.values("t-0") == [b"before"]
+
+
+def test_a_copy_whose_offsets_are_too_far_apart_for_a_segment_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An earlier release may have staged it: now it is divided where it is staged."""
+    monkeypatch.setattr(bundle, "INT32_MAX", INT64_MAX)
+    home = home_with_topic()
+    with home.open(defaults=KEEP) as logs, pytest.raises(InvalidRecord, match="too far apart"):
+        mirror(home, logs, [copy(4), copy(2**31 + 4)])
 
 
 def test_a_copy_of_an_older_epoch_is_refused() -> None:

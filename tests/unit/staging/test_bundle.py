@@ -11,6 +11,7 @@ import pytest
 from tests.machinery.directory_home import DataHome, record
 
 from tidelog.errors import InvalidArgument, KafkaStorageError
+from tidelog.records.batch import INT32_MAX, INT64_MAX
 from tidelog.records.builder import build_batch
 from tidelog.records.memory import walk
 from tidelog.staging import staged_folder
@@ -197,3 +198,28 @@ def test_copies_keep_their_offsets() -> None:
     assert StagedRun.from_json(first.as_json()) == first
     path = os.path.join(at.path, first.name)
     assert walk(at.fs.read(path)).batches.base_offset.tolist() == [5, 9]
+
+
+@pytest.mark.parametrize("segment_bytes", [None, 1000])
+def test_copies_far_apart_are_runs_of_their_own(segment_bytes: int | None) -> None:
+    """A segment counts offsets in 31 bits, and a compacted log may have larger gaps."""
+    at = home()
+    bundle = writer(at, keeps_offsets=True)
+    offsets = [0, 5, INT32_MAX - 1, INT32_MAX, 9 << 31, INT64_MAX - 1]
+    for offset in offsets:
+        bundle.append(
+            "t",
+            0,
+            build_batch([record(b"v")], base_offset=offset, leader_epoch=3),
+            segment_bytes=segment_bytes,
+        )
+    runs = bundle.finish()
+
+    limits = RunLimits(1000, needs_keys=False, is_stamped=False)
+    assert [(run.first_offset, run.next_offset) for run in runs] == [
+        (0, INT32_MAX),
+        (INT32_MAX, INT32_MAX + 1),
+        *((offset, offset + 1) for offset in offsets[4:]),
+    ]
+    for run in runs:
+        check_run(at.fs, at.path, run, limits)
