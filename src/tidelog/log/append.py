@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tidelog.codec.layout import byte_view
 from tidelog.errors import (
     CorruptMessage,
-    InvalidArgument,
     InvalidProducerEpoch,
     InvalidTxnState,
     InvariantError,
@@ -27,12 +26,13 @@ from tidelog.kernels import rows
 from tidelog.log.append_info import NO_GUARD, AppendInfo
 from tidelog.log.directory_guard import is_interrupt
 from tidelog.log.flushing import flush, flush_records, roll_locked, take_back_gap
+from tidelog.log.offsets import check_offsets_left
 from tidelog.log.producers.producer_append import UNKNOWN_TRANSACTION_VERSION
 from tidelog.log.producers.producer_updates import ProducerUpdates
 from tidelog.log.producers.replay import producer_batches
 from tidelog.log.state import Change
 from tidelog.log.trace import is_traced, trace_append
-from tidelog.records.batch import INT32_MAX, INT64_MAX, MAGIC_V2, NO_TIMESTAMP, UNKNOWN_OFFSET
+from tidelog.records.batch import INT32_MAX, MAGIC_V2, NO_TIMESTAMP, UNKNOWN_OFFSET
 from tidelog.records.batch_columns import survey
 from tidelog.records.validation.accept import Accepted, accept
 from tidelog.records.validation.analyze import analyze
@@ -251,7 +251,7 @@ def _placed(state: LogState, accepted: Accepted, request: AppendRequest, now_ms:
     """Give a batch that was accepted at once the offsets from the log's end on."""
     first_offset, epoch = state.offsets.log_end.offset, request.leader_epoch
     if first_offset > _NEAR_THE_END:
-        _check_offsets_left(first_offset, accepted.row[rows.LAST_OFFSET] + 1)
+        check_offsets_left(first_offset, accepted.row[rows.LAST_OFFSET] + 1)
     data, columns, row = accepted.placed(first_offset, epoch, now_ms, may_change=request.may_change)
     return _Batches(  # without names, which would take as long again: most appends come here
         data,
@@ -284,7 +284,7 @@ def _assigned(
     )
     if first_offset > _NEAR_THE_END:
         # Only validation finds how many records an old or compressed batch holds.
-        _check_offsets_left(first_offset, validate(bytes(data), first_offset=0).next_offset)
+        check_offsets_left(first_offset, validate(bytes(data), first_offset=0).next_offset)
     validated = validate(data, first_offset=first_offset)
     if validated.are_sizes_changed:
         limit_bytes = state.context.config.max_message_bytes
@@ -304,14 +304,6 @@ def _assigned(
         if validated.are_sizes_changed
         else 0,
     )
-
-
-def _check_offsets_left(first_offset: int, count: int) -> None:
-    """Raise InvalidArgument if the log end would exceed int64, as in no log of real records."""
-    if first_offset + count > INT64_MAX:
-        raise InvalidArgument(
-            f"{count} records from offset {first_offset} on exceed the greatest offset"
-        )
 
 
 def _check_sizes(
@@ -337,7 +329,7 @@ def _as_given(state: LogState, data: Buffer, analyzed: Analyzed) -> _Batches:
             state.offsets.log_start_offset,
             tuple(analyzed.batches.base_offset[:_SHOWN_BATCHES].tolist()),
         )
-    _check_offsets_left(analyzed.last_offset, 1)
+    check_offsets_left(analyzed.last_offset, 1)
     return _Batches(
         byte_view(data)[: analyzed.valid_bytes],
         analyzed.batches,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidelog.errors import InvalidArgument, InvariantError
+from tidelog.records.batch import INT64_MAX
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 
 if TYPE_CHECKING:
@@ -182,3 +183,11 @@ class LogOffsets(_Fields):
         """Raise the recovery point; a lower one changes nothing. It never passes the end."""
         raised = min(max(self.recovery_point, recovery_point), self.log_end_offset)
         return self._replace(recovery_point=raised)
+
+
+def check_offsets_left(first_offset: int, count: int) -> None:
+    """Raise InvalidArgument if the log end would exceed int64, as in no log of real records."""
+    if first_offset + count > INT64_MAX:
+        raise InvalidArgument(
+            f"{count} records from offset {first_offset} on exceed the greatest offset"
+        )

@@ -26,6 +26,7 @@ from tidelog.errors import (
     UnexpectedAppendOffset,
 )
 from tidelog.log.directory_guard import is_interrupt
+from tidelog.log.offsets import check_offsets_left
 from tidelog.log.producers.producer_updates import ProducerUpdates
 from tidelog.staging.adopting import is_adoptable
 from tidelog.staging.directory import CommitPoint
@@ -300,6 +301,9 @@ def _journal(
         if run.keeps_offsets:
             _check_end(run, found.epochs, base, epoch)
             base, epoch = run.first_offset, found.epochs.last
+        else:
+            # A journal whose offsets do not fit can never be applied, and blocks its partitions.
+            check_offsets_left(base, run.records)
         move = Move(
             ids[run.topic],
             run,

@@ -12,9 +12,15 @@ from tests.machinery.manager_home import ManagerHome, values
 from tests.machinery.staging import power_cut_at, stage
 
 from tidelog.embedded.logs import Logs
-from tidelog.errors import CommitPending, CommitUnfinished, KafkaStorageError
+from tidelog.errors import (
+    CommitPending,
+    CommitUnfinished,
+    InvalidArgument,
+    KafkaStorageError,
+)
 from tidelog.log.listeners import LogListener
 from tidelog.readonly.group_positions import OFFSETS_TOPIC, Position
+from tidelog.records.batch import INT64_MAX
 from tidelog.segment.filenames import TopicPartition
 from tidelog.staging.directory import CommitPoint
 from tidelog.staging.journal import journal_name
@@ -75,6 +81,24 @@ def test_a_transaction_keeps_its_files_while_its_journal_is_there(
     manager.staged_commits.finish_all()
     assert values(manager, "t", 0) == [b"a"]
     assert staged_files(home) == []
+
+
+def test_records_beyond_the_greatest_offset_are_refused_before_the_journal() -> None:
+    """Else the transaction could never be applied, and no other append would be taken."""
+    home = ManagerHome()
+    manager = home.open()
+    manager.create_topic("t")
+    manager.truncation.truncate_fully_and_start_at(TopicPartition("t", 0), INT64_MAX - 3)
+    txn = Logs(manager).transaction("x")
+    for number in range(4):
+        txn.append("t", b"%d" % number)
+    with pytest.raises(InvalidArgument, match="exceed the greatest offset"):
+        txn.commit()
+
+    assert staged_files(home) == []
+    with Logs(manager).transaction("x") as txn:
+        txn.append("t", b"a")
+    assert values(manager, "t", 0) == [b"a"]
 
 
 def test_deleting_one_topic_keeps_readers_of_the_others_where_they_were() -> None:
