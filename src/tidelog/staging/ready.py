@@ -140,7 +140,10 @@ def is_waiting(fs: FileSystem, data_dir: str, txn: str, attempts: Collection[str
 
     True if in doubt.
     """
-    return any(
-        one is None or any(attempt_of(run.name) in attempts for run in one.transaction.runs)
-        for one in waiting(fs, data_dir, txn)
-    )
+    try:
+        return any(
+            one is None or any(attempt_of(run.name) in attempts for run in one.transaction.runs)
+            for one in waiting(fs, data_dir, txn)
+        )
+    except OSError:
+        return True

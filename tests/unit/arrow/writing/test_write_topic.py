@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +19,9 @@ import tidelog
 from tidelog import arrow
 from tidelog.arrow.schema import HEADER_TYPE, TIMESTAMP_TYPE
 from tidelog.arrow.writing import json_column, staged_commit, write_plan
+from tidelog.env.system_files import SystemFiles
 from tidelog.errors import (
+    CommitUnfinished,
     DirectoryLocked,
     InvalidArgument,
     InvalidConfig,
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+NO_DESCRIPTOR = OSError(errno.EMFILE, "too many open files")
 NOON = datetime(2026, 11, 27, 12, tzinfo=UTC)
 ROWS = pa.table(
     {
@@ -300,6 +305,40 @@ def test_an_interrupt_at_any_point_of_the_commit_leaves_all_or_nothing(
     assert arrow.write(tmp_path, "t", ROWS, "x").is_repeat is (point is not CommitPoint.CHECKED)
     assert len(rows_of(tmp_path)) == 6
     assert not [name for name in os.listdir(tmp_path) if name.endswith(".staged")]
+
+
+class _FewDescriptors(SystemFiles):
+    """A disk that lists nothing any more once a commit has come to a moment."""
+
+    is_out = False
+
+    def list(self, path: str) -> list[str]:
+        """Return the names in a directory."""
+        if self.is_out:
+            raise NO_DESCRIPTOR
+        return super().list(path)
+
+
+@pytest.mark.parametrize("point", [CommitPoint.COMMITTED, CommitPoint.CLEANED])
+def test_a_write_that_is_committed_says_so_whatever_its_clean_up_meets(
+    tmp_path: Path, point: CommitPoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After any other error a program would write the rows again."""
+    fs, is_unfinished = _FewDescriptors(has_posix=True), point is CommitPoint.COMMITTED
+
+    def run_out(at: object) -> None:
+        fs.is_out |= at is point
+        if fs.is_out and is_unfinished:
+            raise NO_DESCRIPTOR
+
+    with monkeypatch.context() as patched:
+        patched.setattr(staged_commit, "SYSTEM_FILES", fs)
+        patched.setattr(staged_commit, "reached", run_out)
+        with pytest.raises(CommitUnfinished) if is_unfinished else nullcontext():
+            assert arrow.write(tmp_path, "t", ROWS).total == 3
+
+    with tidelog.open(tmp_path):
+        assert len(rows_of(tmp_path)) == 3
 
 
 def test_kafka_holds_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
