@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidelog.arrow.json_levels import MOST_LEVELS, are_single, is_deep
 from tidelog.arrow.rounded_numbers import rounded_rows
 from tidelog.errors import InvalidArgument
 
@@ -263,6 +264,8 @@ def _read(values: Sequence[bytes], members: pa.Schema | None) -> pa.Table:
     """
     from pyarrow import json as arrow_json  # noqa: PLC0415 - few read JSON
 
+    if any(map(is_deep, values)):
+        raise pa.ArrowInvalid(f"it is nested more than {MOST_LEVELS} levels deep")
     lines = [b'{"i":%d,"v":%b}\n' % pair for pair in enumerate(values)]
     longest = max(map(len, lines))
     explicit = None
@@ -285,7 +288,8 @@ def _read(values: Sequence[bytes], members: pa.Schema | None) -> pa.Table:
         raise pa.ArrowInvalid("it is not UTF-8") from None
     if table.column_names != [_NUMBER, _VALUE] or not pa.types.is_struct(table[_VALUE].type):
         raise pa.ArrowInvalid("it is not a JSON object")
-    if table[_NUMBER].to_pylist() != list(range(len(values))):
+    is_numbered = table[_NUMBER].to_pylist() == list(range(len(values)))
+    if not (is_numbered and are_single(values)):
         raise pa.ArrowInvalid("it is not one JSON object")
     return table
 

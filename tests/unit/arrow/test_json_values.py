@@ -53,7 +53,12 @@ def test_a_null_value_is_a_row_of_nulls() -> None:
         (b'{"a": 1', "it ends before the JSON does"),
         (b'{"b": "te', "it ends before the JSON does"),
         (b'{"a": ', "it ends before the JSON does"),
-        (b'{"a": ' * 100_000, "Column(/a) changed from number to object"),
+        (b'{"a": {}}', "Column(/a) changed from number to object"),
+        (b'{"x": ' * 1_000_000, "it is nested more than 200 levels deep"),
+        (b'{"x":' + b"[" * 200 + b"]" * 200 + b"}", "it is nested more than 200 levels deep"),
+        (b'{"a": 1}, "x": {"a": 2}', "it is not one JSON object"),
+        (b'{"b": "\\\\"} , "x": [2]', "it is not one JSON object"),
+        (b'null, "x": 2', "it is not one JSON object"),
         (b"[1]", "The value changed from object to array"),
         (b"5", "The value changed from object to number"),
         (b'{"a": "text"}', "Column(/a) changed from number to string"),
@@ -135,13 +140,24 @@ def test_an_inferred_double_rounds_no_whole_number() -> None:
     assert mixed.bad["offset"].to_pylist() == [0, 2]
 
 
-def test_a_value_too_deep_to_be_looked_at_is_kept_aside() -> None:
-    """If it has a number that may be rounded."""
-    deep = b'{"a":%d,"b":%b%b}' % (2**60, b"[" * 100_000, b"]" * 100_000)
+def test_a_value_of_many_levels_is_looked_at() -> None:
+    """It may have a number that would be rounded."""
+    deep = b'{"a":%d,"b":%b%b}' % (2**53 + 1, b"[" * 199, b"]" * 199)
     parsed = parse_json(table(b'{"a":1}', deep), DOUBLE)
 
     assert parsed.rows["offset"].to_pylist() == [0]
-    assert "nested too deeply" in parsed.bad["reason"].to_pylist()[0]
+    assert "would round" in parsed.bad["reason"].to_pylist()[0]
+
+
+def test_the_columns_of_deep_objects_are_found() -> None:
+    """What is deeper is left out, where PyArrow's parser would end the process."""
+    deep = [
+        b'{"b":' + b'[{"c":' * n + b'"2026-11-30T01:00:00Z"' + b"}]" * n + b"}" for n in (99, 10**5)
+    ]
+    schema = json_schema(table(b'{"a": 1}', *deep))
+
+    assert schema.names == ["a", "b"]
+    assert str(schema.field("b").type).count("list") == 99
 
 
 def objects() -> st.SearchStrategy[dict[str, Any]]:
