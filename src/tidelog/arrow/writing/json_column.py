@@ -60,7 +60,11 @@ def _converted(
 
 def _packed(column: pa.Array, first: int) -> Iterator[bytes | None]:
     """Yield the values as JSON; ``first`` is the number of the first row."""
-    for number, value in enumerate(column.to_pylist(), start=first):
+    try:
+        values = column.to_pylist()
+    except (ValueError, OverflowError, pa.ArrowException) as error:  # as of nanoseconds
+        raise InvalidArgument(f"rows from {first} on, column {_JSON}: {error}") from error
+    for number, value in enumerate(values, start=first):
         try:
             yield pack_json(value)
         except InvalidArgument as error:

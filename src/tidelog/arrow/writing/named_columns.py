@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidelog.errors import InvalidArgument
 
@@ -55,9 +56,9 @@ def with_named_columns(
         raise InvalidArgument(f"no column is left for the value beside {', '.join(names)}")
 
     def converted(batch: pa.RecordBatch) -> pa.RecordBatch:
-        members = [_as_text(batch.column(index), pa.types.is_temporal) for index in others]
+        members = [_as_text(batch, index, pa.types.is_temporal) for index in others]
         columns = {
-            field: _as_text(batch.column(index), pa.types.is_integer)
+            field: _as_text(batch, index, pa.types.is_integer)
             if field == "key"
             else batch.column(index)
             for index, field in taken.items()
@@ -68,9 +69,23 @@ def with_named_columns(
     def batches() -> Iterator[pa.RecordBatch]:
         yield from map(converted, rows)
 
-    schema = converted(pa.RecordBatch.from_pylist([], rows.schema)).schema
+    nothing = [pa.nulls(0, field.type) for field in rows.schema]
+    schema = converted(pa.RecordBatch.from_arrays(nothing, schema=rows.schema)).schema
     return pa.RecordBatchReader.from_batches(schema, batches())
 
 
-def _as_text(array: pa.Array, is_meant: Callable[[pa.DataType], bool]) -> pa.Array:
-    return array.cast(pa.string()) if is_meant(array.type) else array
+def _as_text(
+    batch: pa.RecordBatch, index: int, is_meant: Callable[[pa.DataType], bool]
+) -> pa.Array:
+    array = batch.column(index)
+    if not is_meant(array.type):
+        return array
+    try:
+        text = array.cast(pa.string())
+    except pa.ArrowException as error:
+        raise InvalidArgument(f"column {batch.schema.names[index]}: {error}") from error
+    # Arrow writes of a time beyond its calendar that it is one.
+    if pc.any(pc.starts_with(text, "<")).as_py():
+        name, kind = batch.schema.names[index], array.type
+        raise InvalidArgument(f"column {name} of {kind} has a time that no calendar has")
+    return text

@@ -59,3 +59,29 @@ def test_a_column_json_beside_a_named_key_is_refused() -> None:
         with_named_columns(rows.to_reader(), key="k", timestamp="t")
     found = with_named_columns(rows.to_reader(), key="k", timestamp=None).read_all()
     assert found["json"].to_pylist() == [{"t": 1, "json": {"a": 1}}]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "reason"),
+    [
+        (pa.timestamp("s"), 10**15, r"column c of timestamp\[s\] has a time that no calendar has"),
+        (pa.timestamp("us", "Nowhere/X"), 1, "column c: Cannot locate or parse timezone"),
+        (pa.month_day_nano_interval(), (1, 2, 3), "column c: Unsupported cast"),
+    ],
+)
+def test_a_time_that_is_no_text_is_refused(kind: pa.DataType, value: object, reason: str) -> None:
+    """Arrow makes another text of the first one, and raises errors of its own of the others."""
+    table = pa.table({"id": ["a"], "c": pa.array([value], kind)})
+    with pytest.raises(InvalidArgument, match=reason):
+        with_named_columns(table.to_reader(), key="id", timestamp=None).read_all()
+
+
+def test_columns_may_have_types_of_which_python_makes_no_arrays() -> None:
+    """As unions, or a dictionary of times, which pandas makes of a categorical."""
+    union = pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([1])])
+    times = pa.array([None], pa.timestamp("us")).dictionary_encode()
+    table = pa.table({"id": ["a"], "u": union, "t": times})
+
+    found = with_named_columns(table.to_reader(), key="id", timestamp=None).read_all()
+
+    assert found["json"].to_pylist() == [{"u": 1, "t": None}]

@@ -381,6 +381,8 @@ BAD_JSON = [
     (pa.array([NOON], TIMESTAMP_TYPE), "row 0, column json: .*datetime"),
     (pa.array([1.5, float("nan")]), "row 1, column json: .*"),
     (pa.array([{"a": 1.5}, None, {"a": float("inf")}]), "row 2, column json: .*"),
+    (pa.array([1], pa.timestamp("ns")), "column json: "),
+    (pa.array([10**15], pa.timestamp("s")), "rows from 0 on, column json: .*too large"),
 ]
 
 
