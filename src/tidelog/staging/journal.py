@@ -11,7 +11,7 @@ import os
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.codec.checkpoint_file import replace_file
+from tidelog.codec.checkpoint_file import MAX_FILE_BYTES, replace_file
 from tidelog.codec.uuid_text import format_uuid, parse_uuid
 from tidelog.datadir.birth import OF_OLDER_TOPICS, read_birth
 from tidelog.datadir.versioned_file import read_versioned
@@ -217,7 +217,7 @@ class Journal:
 
 
 def write_journal(fs: FileSystem, data_dir: str, journal: Journal) -> None:
-    """Write or replace a journal durably; an OSError as of ``replace_file``."""
+    """Write or replace a journal durably; errors as ``check_pieces`` and ``replace_file``."""
     content: dict[str, Any] = {
         "version": JOURNAL_VERSION,
         "txn": journal.txn,
@@ -233,8 +233,19 @@ def write_journal(fs: FileSystem, data_dir: str, journal: Journal) -> None:
         content["positions"] = list(map(list, journal.positions))
     if journal.stream is not None:
         content["stream"] = journal.stream.as_json()
-    text = json.dumps(content, indent=1) + "\n"
-    replace_file(fs, os.path.join(data_dir, journal.name), text.encode())
+    data = (json.dumps(content, indent=1) + "\n").encode()
+    check_pieces(data, journal.txn, len(journal.moves))
+    replace_file(fs, os.path.join(data_dir, journal.name), data)
+
+
+def check_pieces(data: bytes, txn: str, pieces: int) -> None:
+    """Raise KafkaStorageError if what is written of a transaction is more than would be read."""
+    if len(data) > MAX_FILE_BYTES:
+        raise KafkaStorageError(
+            f"transaction {txn!r} was staged in {pieces:,} pieces, more than a commit can name:"
+            " stage fewer and larger ones, by a larger buffer (writeBufferBytes in Spark) or fewer"
+            " tasks"
+        )
 
 
 def read_journal(fs: FileSystem, data_dir: str, name: str) -> Journal:

@@ -17,6 +17,7 @@ from tidelog.errors import CorruptFile, KafkaStorageError, TidelogError
 from tidelog.mailbox.answer import VERSION, Answer
 from tidelog.mailbox.letter import Letter, State
 from tidelog.staging.commit import Transaction
+from tidelog.staging.journal import check_pieces
 from tidelog.staging.manifest_names import HASH, MANIFESTS, PENDING
 from tidelog.staging.staged_file import attempt_of, transaction_hash
 
@@ -42,7 +43,7 @@ class ReadyManifest:
     mark: str = ""
 
     def encoded(self) -> bytes:
-        """Return the content of the file."""
+        """Return the content of the file; errors as ``check_pieces``."""
         content: dict[str, Any] = {
             "version": _version_of(self.transaction),
             "deadlineMs": self.deadline_ms,
@@ -50,7 +51,9 @@ class ReadyManifest:
         }
         if self.mark:
             content["process"] = self.mark
-        return (json.dumps(content) + "\n").encode()
+        data = (json.dumps(content) + "\n").encode()
+        check_pieces(data, self.transaction.txn, len(self.transaction.runs))
+        return data
 
 
 @dataclass(frozen=True, slots=True)

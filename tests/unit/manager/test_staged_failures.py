@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from concurrent.futures import ThreadPoolExecutor, wait
+from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,10 +23,12 @@ from tidelog.log.listeners import LogListener
 from tidelog.readonly.group_positions import OFFSETS_TOPIC, Position
 from tidelog.records.batch import INT64_MAX
 from tidelog.segment.filenames import TopicPartition
+from tidelog.staging import journal
 from tidelog.staging.directory import CommitPoint
 from tidelog.staging.journal import journal_name
 from tidelog.staging.journal_names import JOURNAL_SUFFIX
 from tidelog.staging.manifest_names import new_stem
+from tidelog.staging.ready import ReadyManifest
 from tidelog.staging.ready_expiry import LEFTOVER_MS
 from tidelog.staging.staged_file import is_staged_name
 from tidelog.testing import PowerCut
@@ -99,6 +102,26 @@ def test_records_beyond_the_greatest_offset_are_refused_before_the_journal() -> 
     with Logs(manager).transaction("x") as txn:
         txn.append("t", b"a")
     assert values(manager, "t", 0) == [b"a"]
+
+
+def test_more_pieces_than_a_commit_can_name_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what to do about it, by the journal and by the manifest alike; nothing is left."""
+    home = ManagerHome()
+    manager = home.open()
+    manager.create_topic("t", 3)
+    monkeypatch.setattr(journal, "MAX_FILE_BYTES", 600)
+    txn = Logs(manager).transaction("x")
+    for number in range(3):
+        txn.append("t", b"a", partition=number)
+    with pytest.raises(KafkaStorageError, match="'x' was staged in 3 pieces, more than a commit"):
+        txn.commit()
+
+    assert staged_files(home) == []
+    ids = {"t": manager.topic("t").topic_id}
+    pieces = {("t", number): [b"a"] for number in range(3)}
+    staged = stage(home.fs, "/data", "x", pieces, rng=Random(0), topic_ids=ids)
+    with pytest.raises(KafkaStorageError, match="staged in 3 pieces"):
+        ReadyManifest(staged, 1).encoded()
 
 
 def test_deleting_one_topic_keeps_readers_of_the_others_where_they_were() -> None:
