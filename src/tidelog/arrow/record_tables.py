@@ -213,8 +213,12 @@ def _check_headers(array: pa.Array) -> None:
     parts = [part.type for part in kind.value_type.fields] if is_list else []
     if parts != [part.type for part in HEADER_TYPE.fields]:
         raise InvalidArgument(f"headers must be list<{HEADER_TYPE}>, not {kind}")
-    if array.values.null_count or array.values.field(0).null_count:
+    if _lacks_name(array.values) and _lacks_name(array.flatten()):  # not of a list that is null
         raise InvalidRecord("a header has no name")
+
+
+def _lacks_name(headers: pa.StructArray) -> bool:
+    return bool(headers.null_count or headers.field(0).null_count)
 
 
 def _offsets(array: pa.Array) -> NDArray[np.int32]:

@@ -258,6 +258,23 @@ def test_headers_of_any_arrow_type_make_the_same_batches(enumerated: Enumerated)
     enumerated("types of headers", tried, at_least=18)
 
 
+def test_what_lies_under_null_headers_does_not_count() -> None:
+    """Arrow may keep values of a list that is null, as where a condition has made it so."""
+    pairs = [{"key": "a", "value": b"1"}, {"key": None, "value": b"2"}, None]
+    ends = pa.array([0, 1, 3], pa.int32())
+    under = pa.ListArray.from_arrays(
+        ends, pa.array(pairs, HEADERS_TYPE.value_type), mask=pa.array([False, True])
+    )
+    plain = pa.array([pairs[:1], None], HEADERS_TYPE)
+
+    found, expected = (
+        encode(pa.RecordBatch.from_pydict({"headers": each.cast(HEADERS_TYPE)}))
+        for each in (under, plain)
+    )
+
+    assert found == expected
+
+
 def test_a_table_without_rows_produces_nothing() -> None:
     """Without rows there are no batches."""
     assert encode(pa.RecordBatch.from_pylist([], SCHEMA)) == {0: b"", 1: b"", 2: b""}
