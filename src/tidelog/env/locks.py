@@ -98,7 +98,8 @@ class ProcessLock:
         deque(closing, maxlen=0)
 
     def __del__(self) -> None:
-        self.close_descriptors()
+        if vars(self):  # an interrupt may come before it has any descriptors
+            self.close_descriptors()
 
     def _acquire(self, path: str) -> None:
         for _ in range(_ATTEMPTS):

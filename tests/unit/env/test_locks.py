@@ -171,3 +171,8 @@ def test_a_lock_in_a_missing_directory_fails(tmp_path: Path) -> None:
     """A directory that does not exist cannot be locked, and nothing is left behind."""
     with pytest.raises(FileNotFoundError):
         ProcessLock(str(tmp_path / "none" / ".lock"))
+
+
+def test_a_lock_that_an_interrupt_kept_from_beginning_ends_without_an_error() -> None:
+    """Python would print it, as nobody can catch what the end of an object raises."""
+    ProcessLock.__new__(ProcessLock).__del__()
