@@ -365,7 +365,7 @@ class GroupMember(OfOneProcess, Told):
         new = self._decided(new, is_first=is_first)
         committed, of_others = self._source.found(self.group) if new else ({}, {})
         for key in new:
-            was_there = self._put_off.pop(key, is_first)
+            was_there = self._put_off.get(key, is_first)
             offset = self._taken_up.get(key)
             if key in committed:
                 position = committed[key].position
@@ -376,6 +376,7 @@ class GroupMember(OfOneProcess, Told):
                 start, end = self._source.bounds(key)
                 offset = self._first_of(start, end) if was_there else start
             self._next[key] = self._taken_up[key] = offset
+            self._put_off.pop(key, None)  # not before: a disk may have failed, for once
             if key in of_others:
                 self._pass_over(key, of_others[key].position)
 

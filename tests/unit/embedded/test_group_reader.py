@@ -18,6 +18,7 @@ from tidelog.errors import (
     GroupInUse,
     InvalidArgument,
     InvalidRecord,
+    KafkaStorageError,
     OffsetOutOfRange,
     UnknownTopicOrPartition,
 )
@@ -486,6 +487,30 @@ def test_commits_behind_an_open_transaction_count_at_once(tmp_path: Path) -> Non
             seen += [reader.positions[GROUPED], position_beside(logs, tmp_path)]
 
     assert seen == [None, 2, 5, 5, 5, 5, 8, 8]
+
+
+def test_a_disk_that_fails_once_does_not_move_where_an_undecided_position_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader that begins at the latest record does so once the transaction is aborted."""
+    with tidelog.open(tmp_path) as logs:
+        filled(logs, *"abc")
+        logs.create_topic(OFFSETS, 1, {"cleanup.policy": "compact"})
+        partition = logs.partition(OFFSETS, 0)
+        begin_with_position(partition, 7, GROUPED, 1)
+        with logs.reader("t", group="g", start="latest") as reader:
+            end_transaction(partition, 7, is_commit=False)
+            with monkeypatch.context() as patched:
+
+                def failing(_: object) -> None:
+                    raise KafkaStorageError("bad sectors")
+
+                patched.setattr(reader._source, "bounds", failing)
+                with pytest.raises(KafkaStorageError):
+                    values(reader)
+            assert values(reader) == []
+            filled(logs, "d")
+            assert values(reader) == ["d"]
 
 
 def position_in(logs: tidelog.Logs) -> int | None:
