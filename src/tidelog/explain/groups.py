@@ -19,12 +19,12 @@ from tidelog.errors import UnknownTopicOrPartition
 from tidelog.log.reading.committed import open_producers
 from tidelog.readonly.group_positions import (
     OFFSETS_TOPIC,
-    Assigned,
     Committed,
     Position,
+    StoredGroup,
     lag_of,
-    read_assigned,
     read_committed_position,
+    read_group,
 )
 from tidelog.records.isolation import ReadUpTo
 from tidelog.records.known_records import known_records
@@ -192,28 +192,28 @@ def _positions(
     only_committed: bool,
 ) -> dict[tuple[str, TopicPartition], Position]:
     found: dict[tuple[str, TopicPartition], Position] = {}
-    assigned: dict[str, Assigned] = {}
+    stored: dict[str, StoredGroup] = {}
     for log in directory.logs(OFFSETS_TOPIC):
-        records: Iterator[tuple[Record, Committed | Assigned]] = known_records(
+        records: Iterator[tuple[Record, Committed | StoredGroup]] = known_records(
             log.settled_records(up_to=up_to), _read, log.directory
         )
         for _, one in records:
             if groups is not None and one.group not in groups:
                 continue
-            if isinstance(one, Assigned):
-                assigned[one.group] = one
+            if isinstance(one, StoredGroup):
+                stored[one.group] = one
             elif one.position is None:
                 found.pop((one.group, one.key), None)
             else:
                 found[one.group, one.key] = one.position
-    for group, keys in () if only_committed else assigned.values():
-        for key in keys:
-            found.setdefault((group, key), _NOWHERE)
+    for one in () if only_committed else stored.values():
+        for key in one.assigned:
+            found.setdefault((one.group, key), _NOWHERE)
     return found
 
 
-def _read(record: Record) -> Committed | Assigned | None:
-    return read_committed_position(record) or read_assigned(record)
+def _read(record: Record) -> Committed | StoredGroup | None:
+    return read_committed_position(record) or read_group(record)
 
 
 def _ends(directory: ReadOnlyDirectory, key: TopicPartition, up_to: ReadUpTo) -> _Ends | None:

@@ -10,11 +10,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import ref
 
-from tidelog.readonly.group_positions import (
-    Position,
-    read_committed_position,
-    read_membership,
-)
+from tidelog.readonly.group_positions import Position, read_committed_position, read_group
 from tidelog.records.known_records import known_records
 from tidelog.staging.group_step import CommittedAt
 
@@ -144,11 +140,11 @@ class KnownPositions:
         for columns, owners in found:
             settled = [*columns.select(owners < 0).records()]
             take_positions(self._groups, settled, directory)
-            for _, group in known_records(settled, read_membership, directory):
-                if group.has_members is None:
-                    self._written.pop(group.group, None)
+            for _, stored in known_records(settled, read_group, directory):
+                if stored.values is None:
+                    self._written.pop(stored.group, None)
                 else:
-                    self._written[group.group] = group.has_members
+                    self._written[stored.group] = bool(stored.values["members"])
             for producer_id in set(owners[owners >= 0].tolist()):
                 records = columns.select(owners == producer_id).records()
                 groups = self._undecided.setdefault(producer_id, {})

@@ -62,18 +62,19 @@ class Committed(NamedTuple):
     position: Position | None
 
 
-class Membership(NamedTuple):
-    """A record of the topic: whether a group has members among clients; None: it was deleted."""
+class StoredGroup(NamedTuple):
+    """A group with its members as a record of the topic has it; ``values`` None: it is deleted."""
 
     group: str
-    has_members: bool | None
+    values: dict[str, Any] | None
 
-
-class Assigned(NamedTuple):
-    """A record of the topic: the partitions that the members of a group have."""
-
-    group: str
-    keys: frozenset[TopicPartition]
+    @property
+    def assigned(self) -> frozenset[TopicPartition]:
+        """The partitions that its members have, if they are consumers."""
+        if self.values is None or self.values["protocolType"] != _CONSUMERS:
+            return frozenset()
+        sent = (member["assignment"] for member in self.values["members"])
+        return frozenset(key for data in sent for key in assigned_partitions(data))
 
 
 def lag_of(offset: int, high_watermark: int, log_end_offset: int) -> int:
@@ -170,31 +171,13 @@ def read_committed_position(record: Record) -> Committed | None:
     return Committed(*where, position)
 
 
-def read_membership(record: Record) -> Membership | None:
-    """Return what a record of the topic says of a group's members; None: another kind.
+def read_group(record: Record) -> StoredGroup | None:
+    """Return the group that a record of the topic holds; None for a record of another kind.
 
     Raises InvalidRecord as ``read_committed_position``.
     """
     found = read_keyed("group", (GROUP_NUMBER,), record.key, record.value)
-    if found is None:
-        return None
-    value = found.value
-    return Membership(found.key["group"], None if value is None else bool(value["members"]))
-
-
-def read_assigned(record: Record) -> Assigned | None:
-    """Return the partitions that a record of the topic gives to members; None: another kind.
-
-    Raises InvalidRecord as ``read_committed_position``.
-    """
-    found = read_keyed("group", (GROUP_NUMBER,), record.key, record.value)
-    if found is None:
-        return None
-    group, value = found.key["group"], found.value
-    if value is None or value["protocolType"] != _CONSUMERS:
-        return Assigned(group, frozenset())
-    sent = (member["assignment"] for member in value["members"])
-    return Assigned(group, frozenset(key for data in sent for key in assigned_partitions(data)))
+    return None if found is None else StoredGroup(found.key["group"], found.value)
 
 
 def subscribed_topics(protocol_type: str | None, data: bytes) -> frozenset[str] | None:

@@ -11,11 +11,7 @@ from uuid import UUID
 from tidelog.broker.client_request import Refusal
 from tidelog.broker.groups.classic_group import ClassicGroup, GroupState
 from tidelog.broker.groups.group_member import NO_MEMBER, GroupMember, Protocol
-from tidelog.broker.groups.group_records import (
-    group_record,
-    read_group,
-    restore_group,
-)
+from tidelog.broker.groups.group_records import group_record, restore_group
 from tidelog.broker.groups.joined_readers import READER_PROTOCOL, enter_reader
 from tidelog.broker.seldom_lines import SeldomLines
 from tidelog.broker.shards import Shards
@@ -24,7 +20,7 @@ from tidelog.env.event_loop import in_thread
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaError, NonEmptyGroup
 from tidelog.manager.group_home import home_of_group
-from tidelog.readonly.group_positions import OFFSETS_TOPIC, group_removal
+from tidelog.readonly.group_positions import OFFSETS_TOPIC, group_removal, read_group
 from tidelog.records.known_records import known_records
 
 if TYPE_CHECKING:
@@ -109,9 +105,9 @@ class GroupCoordinator:
         open_records = self.shards.while_open(records)
         with log.watch("reading groups"):
             for _, stored in known_records(open_records, read_group, log.directory):
-                found.pop(stored.group_id, None)
+                found.pop(stored.group, None)
                 if stored.values is not None:
-                    found[stored.group_id] = stored.values
+                    found[stored.group] = stored.values
         return found
 
     def close(self) -> None:

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.broker.groups.classic_group import GroupState
 from tidelog.broker.groups.group_member import GroupMember, Protocol
-from tidelog.codec.messages.keyed_message import read_keyed, write_value
+from tidelog.codec.messages.keyed_message import write_value
 from tidelog.readonly.group_positions import GROUP_NUMBER, group_key
 
 if TYPE_CHECKING:
     from tidelog.broker.groups.classic_group import ClassicGroup
     from tidelog.records.builder import RecordFields
-    from tidelog.records.record import Record
 
 _WRITTEN_VERSION: Final = 3
-
-
-class StoredGroup(NamedTuple):
-    """A group as it was written down; ``values`` None: it was deleted."""
-
-    group_id: str
-    values: dict[str, Any] | None
 
 
 def group_record(group: ClassicGroup, now_ms: int) -> RecordFields:
@@ -48,15 +40,6 @@ def group_record(group: ClassicGroup, now_ms: int) -> RecordFields:
     }
     value = write_value("group", GROUP_NUMBER, _WRITTEN_VERSION, values)
     return (now_ms, group_key(group.group_id), value, ())
-
-
-def read_group(record: Record) -> StoredGroup | None:
-    """Return the group that a record holds; None for a record of another kind.
-
-    Raises InvalidRecord for one that is malformed, or of a version that is not known.
-    """
-    found = read_keyed("group", (GROUP_NUMBER,), record.key, record.value)
-    return None if found is None else StoredGroup(found.key["group"], found.value)
 
 
 def restore_group(group: ClassicGroup, values: dict[str, Any]) -> None:
