@@ -22,23 +22,12 @@ from tidelog.codec.checkpoint_file import (
 )
 from tidelog.codec.crc32c import crc32c, crc32c_of
 from tidelog.codec.shown_rows import LogEnd, LogStart, PartitionNumber, TopicName
-from tidelog.datadir.catalogue import Catalogue, Topic, write_catalogue
-from tidelog.datadir.metadata_files import (
-    META_PROPERTIES_FILE,
-    read_meta_properties,
-    write_meta_properties,
-)
-from tidelog.datadir.offset_checkpoints import (
-    CLEANER_OFFSET_FILE,
-    HIGH_WATERMARK_FILE,
-    LOG_START_OFFSET_FILE,
-    RECOVERY_POINT_FILE,
-)
-from tidelog.datadir.partition_directories import random_id
+from tidelog.datadir.catalogue import Topic
+from tidelog.datadir.offset_checkpoints import CLEANER_OFFSET_FILE, RECOVERY_POINT_FILE
 from tidelog.errors import CorruptArchive
 from tidelog.log.leader_epoch import epoch_after_loss
 from tidelog.log.topic_id import PARTITION_METADATA_FILE, pack_partition_metadata
-from tidelog.manager.directories.log_dir import make_directories, new_identity
+from tidelog.manager.directories.log_dir import make_directories
 from tidelog.manager.directories.new_directory import NewDirectory
 from tidelog.manager.lifecycle.deletion_queue import remove_directory
 from tidelog.manager.producer_ids import begin_apart
@@ -115,7 +104,7 @@ def restore(
     with StorageErrors(target), NewDirectory(fs, target, BESIDE) as made:
         made.begin(store.name, what="this archive", continues=True)
         beside = made.path
-        directory_id = _identified(fs, os.path.join(beside, META_PROPERTIES_FILE), rng)
+        directory_id = made.identified(rng)
         _remove_others(fs, beside, topics)
         write = Restoration(fs, store, rng, on_bytes).partition
         tasks = [
@@ -124,21 +113,11 @@ def restore(
             for _, one in sorted(topic.partitions.items())
         ]
         done = scheduler.run_all("tidelog-restore", tasks, AT_ONCE)
-        _describe(fs, beside, directory_id, topics)
+        _describe(fs, made, directory_id, topics)
         begin_apart(fs, beside, rng)
         # Only now: a part of a topic would pass for all of it.
         made.put_in_place()
     return done
-
-
-def _identified(fs: FileSystem, path: str, rng: Random) -> UUID:
-    """Return the id of the new directory, which an earlier call may have given to it."""
-    meta = read_meta_properties(fs, path)
-    if meta is None or meta.directory_id is None:
-        meta = new_identity(rng, meta).with_directory_id(random_id(rng))
-        write_meta_properties(fs, path, meta)
-    assert meta.directory_id is not None
-    return meta.directory_id
 
 
 def _remove_others(fs: FileSystem, path: str, topics: Iterable[RestoredTopic]) -> None:
@@ -226,7 +205,7 @@ class Restoration:
 
 
 def _describe(
-    fs: FileSystem, path: str, directory_id: UUID, topics: Sequence[RestoredTopic]
+    fs: FileSystem, made: NewDirectory, directory_id: UUID, topics: Sequence[RestoredTopic]
 ) -> None:
     """Write what is about all logs: where they start and end, and the catalogue."""
     states = {
@@ -242,11 +221,9 @@ def _describe(
     }
     cleaned = {key: state.cleaned_end for key, state in states.items() if state.cleaned_end}
     # Without the first one, the next opening would read every segment again.
-    write_checkpoint(fs, os.path.join(path, RECOVERY_POINT_FILE), ends)
-    write_checkpoint(fs, os.path.join(path, HIGH_WATERMARK_FILE), ends)
-    write_checkpoint(fs, os.path.join(path, LOG_START_OFFSET_FILE), starts)
+    write_checkpoint(fs, os.path.join(made.path, RECOVERY_POINT_FILE), ends)
     if cleaned:  # what compaction had left out would else pass for lost
-        write_checkpoint(fs, os.path.join(path, CLEANER_OFFSET_FILE), cleaned)
+        write_checkpoint(fs, os.path.join(made.path, CLEANER_OFFSET_FILE), cleaned)
     known = [
         Topic(
             topic.name,
@@ -257,4 +234,4 @@ def _describe(
         )
         for topic in topics
     ]
-    write_catalogue(fs, path, Catalogue().with_topics(known))
+    made.describe(known, starts, ends)

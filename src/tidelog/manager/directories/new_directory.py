@@ -9,14 +9,27 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from tidelog.codec.checkpoint_file import replace_file
+from tidelog.codec.checkpoint_file import replace_file, write_checkpoint
+from tidelog.datadir.catalogue import Catalogue, write_catalogue
+from tidelog.datadir.metadata_files import (
+    META_PROPERTIES_FILE,
+    read_meta_properties,
+    write_meta_properties,
+)
+from tidelog.datadir.offset_checkpoints import HIGH_WATERMARK_FILE, LOG_START_OFFSET_FILE
+from tidelog.datadir.partition_directories import random_id
 from tidelog.errors import InvalidArgument
-from tidelog.manager.directories.log_dir import make_directories
+from tidelog.manager.directories.log_dir import make_directories, new_identity
 from tidelog.manager.lifecycle.deletion_queue import remove_directory
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from random import Random
     from typing import Self
+    from uuid import UUID
 
+    from tidelog.datadir.catalogue import Topic
+    from tidelog.datadir.metadata_files import MetaProperties
     from tidelog.env.files import FileLock, FileSystem
 
 
@@ -80,6 +93,30 @@ class NewDirectory:
     def _unlock(self) -> None:
         if self._lock is not None:
             self._lock.release()
+
+    def identified(self, rng: Random, like: MetaProperties | None = None) -> UUID:
+        """Return its id, which an earlier call may have given to it.
+
+        A new one is of the cluster and node of ``like``, as far as those are known.
+        """
+        path = os.path.join(self.path, META_PROPERTIES_FILE)
+        meta = read_meta_properties(self._fs, path)
+        if meta is None or meta.directory_id is None:
+            meta = new_identity(rng, meta or like).with_directory_id(random_id(rng))
+            write_meta_properties(self._fs, path, meta)
+        assert meta.directory_id is not None
+        return meta.directory_id
+
+    def describe(
+        self,
+        topics: Sequence[Topic],
+        starts: Mapping[tuple[str, int], int],
+        ends: Mapping[tuple[str, int], int],
+    ) -> None:
+        """Write what is about all logs: where they start and end, and the catalogue."""
+        write_checkpoint(self._fs, os.path.join(self.path, HIGH_WATERMARK_FILE), ends)
+        write_checkpoint(self._fs, os.path.join(self.path, LOG_START_OFFSET_FILE), starts)
+        write_catalogue(self._fs, self.path, Catalogue().with_topics(topics))
 
     def put_in_place(self) -> None:
         """Give it its name, durably; then delete the mark."""

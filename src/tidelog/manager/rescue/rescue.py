@@ -8,19 +8,14 @@ transaction indexes and producer snapshots from the batches. Kafka has no such t
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-from tidelog.codec.checkpoint_file import replace_file, write_checkpoint
+from tidelog.codec.checkpoint_file import replace_file
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.deletion_settings import NEVER_DELETED
-from tidelog.datadir.catalogue import Catalogue, Topic, write_catalogue
+from tidelog.datadir.catalogue import Topic
 from tidelog.datadir.deletion_marks import read_catalogue_in_force
 from tidelog.datadir.least_epoch import LeastEpoch, greatest_epoch, write_least_epoch
-from tidelog.datadir.metadata_files import (
-    META_PROPERTIES_FILE,
-    write_meta_properties,
-)
-from tidelog.datadir.offset_checkpoints import HIGH_WATERMARK_FILE, LOG_START_OFFSET_FILE
 from tidelog.datadir.partition_directories import (
     make_partition_directory,
     random_id,
@@ -28,10 +23,7 @@ from tidelog.datadir.partition_directories import (
 from tidelog.errors import InvalidConfig, InvariantError, KafkaStorageError
 from tidelog.log.leader_epoch import later_epoch
 from tidelog.log.loading.load_watch import LoadWatcher
-from tidelog.manager.directories.log_dir import (
-    check_outside,
-    new_identity,
-)
+from tidelog.manager.directories.log_dir import check_outside
 from tidelog.manager.directories.new_directory import NewDirectory
 from tidelog.manager.log_manager import LogManager
 from tidelog.manager.producer_ids import FILE_NAME as PRODUCER_IDS_FILE
@@ -46,7 +38,7 @@ from tidelog.segment.filenames import TopicPartition, log_directory_name
 from tidelog.staging.finished import FINISHED_FILE, add_finished, read_finished
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from uuid import UUID
 
     from tidelog.env.files import FileSystem
@@ -63,17 +55,6 @@ BESIDE: Final = ".rescuing"
 _MOST_ABSENT: Final = 10_000
 """Numbers of partitions in a row that are made though nothing was found of them. A name may hold
 any number: of more, none is made."""
-
-
-class _NewTopic(NamedTuple):
-    """A topic as it is to be."""
-
-    name: str
-    topic_id: UUID
-    numbers: Sequence[int]
-    config: Mapping[str, str]
-    birth: Mapping[str, str]
-    segment_bytes: int
 
 
 class _NoLoss(LoadWatcher):
@@ -110,6 +91,7 @@ class Rescue:
         self._machine = machine
         self._fs: FileSystem = machine.fs
         self._on_read = on_read
+        self._defaults = BrokerConfig(log_dirs=(target,)).log_defaults
         self._entries: list[LeftOut] = []
 
     def run(self) -> Rescued:
@@ -126,20 +108,24 @@ class Rescue:
             check_outside(self._source, self._fs, self._target)
             made.begin(self._source.name, what="a rescue", continues=False)
             beside = made.path
-            directory_id = self._identify(beside)
-            topics = [self._topic(topic) for topic in self._source.topics.values()]
+            found = (part.meta for part in self._source.parts if part.meta is not None)
+            directory_id = made.identified(self._machine.rng, like=next(found, None))
+            self._carry_ids(beside)
+            topics = [self._topic(topic, directory_id) for topic in self._source.topics.values()]
             cuts = self._cuts(topics)
             done = [
                 self._copy(beside, topic, number, cuts.get((topic.name, number), ()))
                 for topic in topics
-                for number in topic.numbers
+                for number in topic.partitions
             ]
             self._entries += left_out_entries(self._source, self._disk)
             deleted = self._deleted_meanwhile()
             for one in done:
                 if one.topic in deleted:
                     one.excuse("its topic was deleted meanwhile")
-            self._describe(beside, directory_id, topics, done)
+            starts = {(one.topic, one.partition): one.log_start_offset for one in done}
+            ends = {(one.topic, one.partition): one.log_end_offset for one in done}
+            made.describe(topics, starts, ends)
             self._open_once(beside, done)
             # What could not be read may have been in epochs of which nothing is left.
             least = later_epoch(greatest_epoch(self._fs, beside), self._machine.rng)
@@ -150,19 +136,12 @@ class Rescue:
             made.put_in_place()
         return Rescued(tuple(done), tuple(self._entries))
 
-    def _identify(self, path: str) -> UUID:
-        """Write whose directory it is: of the same cluster and node, as far as they are known."""
-        meta = next((part.meta for part in self._source.parts if part.meta is not None), None)
-        rng = self._machine.rng
-        made = new_identity(rng, meta)
-        directory_id = random_id(rng)
-        meta_path = os.path.join(path, META_PROPERTIES_FILE)
-        write_meta_properties(self._fs, meta_path, made.with_directory_id(directory_id))
-        self._carry_producer_ids(path)
-        self._carry_transactions(path)
-        if not self._fs.exists(os.path.join(path, PRODUCER_IDS_FILE)):
-            begin_apart(self._fs, path, rng)  # which ids were given out is not known
-        return directory_id
+    def _carry_ids(self, target: str) -> None:
+        """Let the new directory know which ids were given out, and what was committed by ids."""
+        self._carry_producer_ids(target)
+        self._carry_transactions(target)
+        if not self._fs.exists(os.path.join(target, PRODUCER_IDS_FILE)):
+            begin_apart(self._fs, target, self._machine.rng)  # it is not known
 
     def _carry_producer_ids(self, target: str) -> None:
         """Copy what says which ids of producers were used, of the first directory that has it."""
@@ -191,18 +170,16 @@ class Rescue:
     def _leave_out_file(self, path: str, error: Exception) -> None:
         self._entries.append(LeftOut(path, None, 0, 0, None, None, str(error), True))
 
-    def _topic(self, topic: ReadOnlyTopic) -> _NewTopic:
+    def _topic(self, topic: ReadOnlyTopic, directory_id: UUID) -> Topic:
         """Return a topic as it is to be; what is unknown about deletion deletes nothing."""
         config, birth, _ = topic.settings_of_copy()
-        defaults = BrokerConfig(log_dirs=(self._target,)).log_defaults
         try:
-            log_config = defaults.with_overrides({**birth, **config})
+            self._defaults.with_overrides({**birth, **config})
         except InvalidConfig as error:
             reason = f"settings of topic {topic.name} are invalid, and it is kept for ever: {error}"
             path = self._source.paths[0]
             self._entries.append(LeftOut(path, None, 0, 0, None, None, reason, False))
             config, birth = dict(NEVER_DELETED), {}
-            log_config = defaults.with_overrides(config)
         numbers = {*topic.partitions, *topic.missing}
         for absent in self._source.absent(topic.name):
             if len(absent.numbers) <= _MOST_ABSENT:
@@ -214,12 +191,12 @@ class Rescue:
             path = self._source.paths[0]
             self._entries.append(LeftOut(path, None, 0, 0, None, None, reason, False))
         topic_id = topic_id or random_id(self._machine.rng)
-        segment_bytes = log_config.segment_size_bytes
-        return _NewTopic(topic.name, topic_id, sorted(numbers), config, birth, segment_bytes)
+        partitions = dict.fromkeys(sorted(numbers), directory_id)
+        return Topic(topic.name, topic_id, partitions, config, birth=birth)
 
-    def _cuts(self, topics: Sequence[_NewTopic]) -> dict[tuple[str, int], list[CutFile]]:
+    def _cuts(self, topics: Sequence[Topic]) -> dict[tuple[str, int], list[CutFile]]:
         """Return what recoveries cut off, by partition; report what belongs to none."""
-        keys = {(topic.name, number) for topic in topics for number in topic.numbers}
+        keys = {(topic.name, number) for topic in topics for number in topic.partitions}
         found: dict[tuple[str, int], list[CutFile]] = {}
         for cut in find_cut_files(self._source):
             if cut.error is None and cut.topic is not None and (cut.topic, cut.partition) in keys:
@@ -232,14 +209,15 @@ class Rescue:
         return found
 
     def _copy(
-        self, beside: str, topic: _NewTopic, number: int, cuts: Sequence[CutFile]
+        self, beside: str, topic: Topic, number: int, cuts: Sequence[CutFile]
     ) -> RescuedPartition:
         """Copy one partition, durably."""
         fs, key = self._fs, TopicPartition(topic.name, number)
         directory = os.path.join(beside, log_directory_name(*key))
         make_partition_directory(fs, directory, topic.topic_id)
         broken = BrokenPartition(self._source, self._disk, key, cuts)
-        log = NewLog(fs, directory, topic.segment_bytes)
+        config = self._defaults.with_overrides({**(topic.birth or {}), **topic.config})
+        log = NewLog(fs, directory, config.segment_size_bytes)
         copy = PartitionCopy(broken, reading(self._source.fs), log, self._on_read)
         copy.run()
         fs.sync_directory(directory)
@@ -256,30 +234,6 @@ class Rescue:
         except KafkaStorageError:
             return set()  # what cannot be read says nothing
         return {name for name, one in listed.items() if one.topic_id not in known}
-
-    def _describe(
-        self,
-        path: str,
-        directory_id: UUID,
-        topics: Sequence[_NewTopic],
-        done: Sequence[RescuedPartition],
-    ) -> None:
-        """Write what is about all logs: where they start and end, and the catalogue."""
-        ends = {(one.topic, one.partition): one.log_end_offset for one in done}
-        starts = {(one.topic, one.partition): one.log_start_offset for one in done}
-        write_checkpoint(self._fs, os.path.join(path, HIGH_WATERMARK_FILE), ends)
-        write_checkpoint(self._fs, os.path.join(path, LOG_START_OFFSET_FILE), starts)
-        known = [
-            Topic(
-                topic.name,
-                topic.topic_id,
-                dict.fromkeys(topic.numbers, directory_id),
-                topic.config,
-                birth=topic.birth,
-            )
-            for topic in topics
-        ]
-        write_catalogue(self._fs, path, Catalogue().with_topics(known))
 
     def _open_once(self, path: str, done: Sequence[RescuedPartition]) -> None:
         """Load each log, which builds its indexes, and check that it is what was copied.
