@@ -472,7 +472,10 @@ class Copier:
         for segment in local:
             for entry in self.state.entries_within(*segment):
                 if not self._is_equal(segment, entry):
-                    raise self._diverged(entry)
+                    raise ArchiveDiverged(
+                        f"the archive of {self._name} holds other records than the log in offsets"
+                        f" {entry.base_offset} to {entry.end_offset - 1}"
+                    )
         last = local[-1].end_offset if local else self._log.local_start_offset
         if self.state.entries and last < self.state.end:
             raise ArchiveDiverged(
@@ -587,12 +590,6 @@ class Copier:
     def _ended_by(self, offset: int) -> list[Entry]:
         """Return the archived segments that end at or below an offset."""
         return [*takewhile(lambda entry: entry.end_offset <= offset, self.state.entries)]
-
-    def _diverged(self, entry: Entry) -> ArchiveDiverged:
-        return ArchiveDiverged(
-            f"the archive of {self._name} holds other records than the log in offsets"
-            f" {entry.base_offset} to {entry.end_offset - 1}"
-        )
 
     def _copied(self, segment: ClosedSegment, before_part: Callable[[int], None]) -> Entry:
         """Put a segment, then commit it."""

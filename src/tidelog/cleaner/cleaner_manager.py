@@ -21,7 +21,6 @@ from tidelog.errors import CleaningAborted, KafkaStorageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from tidelog.codec.checkpoint_file import OffsetCheckpoint
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
     from tidelog.log.log import Log
@@ -176,7 +175,8 @@ class LogCleanerManager:
             if log.config.is_compacted and self._is_free(key, now_ms)
         ]
         # Read after the choice of free logs: a cleaning that ended before it is in the file.
-        checkpoints = self._read_checkpoints({log.data_dir for _, log in free})
+        paths = {log.data_dir for _, log in free}
+        checkpoints = {path: self.checkpoints.read(path) for path in paths}
         candidates = []
         for key, log in free:
             try:
@@ -212,9 +212,6 @@ class LogCleanerManager:
             if grabbed is None:
                 self.done(key)
         return grabbed
-
-    def _read_checkpoints(self, data_directories: Iterable[str]) -> dict[str, OffsetCheckpoint]:
-        return {path: self.checkpoints.read(path) for path in data_directories}
 
     def _examine(self, key: Key, log: Log, checkpoint: int | None, now_ms: int) -> LogToClean:
         """Return what of a log is to be cleaned; correct a checkpoint outside of the log."""

@@ -171,7 +171,13 @@ class DirectoryCheckpoints:
             others = {
                 key: offset for key, offset in self._lines[name].items() if key not in replaced
             }
-            kept = {key: offset for key, offset in others.items() if self._may_lie_here(key)}
+            # The directory of a listed partition may be away for a moment, as one on a disk that is
+            # not mounted is.
+            kept = {
+                key: offset
+                for key, offset in others.items()
+                if self.is_placed_here(key) or self._has_directory(key)
+            }
             merged = dict(sorted({**kept, **lines}.items()))
             if (
                 merged != self._lines[name]
@@ -184,14 +190,6 @@ class DirectoryCheckpoints:
                 write_checkpoint(self._fs, self._path(name), merged)
                 self._lines[name] = merged
                 self._doubted.discard(name)
-
-    def _may_lie_here(self, key: tuple[str, int]) -> bool:
-        """Return whether a line is still needed.
-
-        The directory of a listed partition may be away for a moment, as one on a disk that is not
-        mounted is.
-        """
-        return self.is_placed_here(key) or self._has_directory(key)
 
     def _has_directory(self, key: tuple[str, int]) -> bool:
         """Return whether a line's partition lies here; True if in doubt.

@@ -212,7 +212,9 @@ def _append_locked(
         return AppendInfo(first, last, when, when, start, came_bytes, epoch, is_duplicate=True)
     unflushed = offsets.log_end.offset - offsets.recovery_point
     if unflushed >= state.context.config.flush_messages:
-        _flush_or_offline(state)
+        # The batches are in the log: a producer that gets an error must not append them again.
+        with state.context.guard.watch("flushing", must_finish=True):
+            flush(state)
     return AppendInfo(
         batches.first_offset,
         batches.last_offset,
@@ -461,12 +463,3 @@ def _write(
         state.move(state.offsets.with_log_end(log_end))
     else:
         state.move(state.offsets.appended(log_end, watermark))
-
-
-def _flush_or_offline(state: LogState) -> None:
-    """Flush what was appended (``flush.messages``); any failure takes the log offline.
-
-    The batches are in the log: a producer that gets an error must not append them again.
-    """
-    with state.context.guard.watch("flushing", must_finish=True):
-        flush(state)

@@ -158,7 +158,7 @@ def find_move(fs: FileSystem, data_dir: str, log: Log, journal: Journal, move: M
         return _find_adopted(log, journal, move)
     placement = journal.placement(move)
     with closing(placed_batches(fs, data_dir, move.run, placement)) as pieces:
-        return _compare(log, journal, move, _single_batches(pieces))
+        return _compare(log, journal, move, (batch for _, batch in _single_batches(pieces)))
 
 
 def _find_adopted(log: Log, journal: Journal, move: Move) -> Found:
@@ -189,7 +189,7 @@ def _compare(log: Log, journal: Journal, move: Move, wanted: Iterator[bytes]) ->
     batches = records = 0
     offset = next_offset = move.base_offset
     is_same, want = True, next(wanted)
-    for row, data in _log_batches(log, offset):
+    for row, data in _single_batches(_log_pieces(log, offset)):
         span = row[rows.LAST_OFFSET] - row[rows.BASE_OFFSET] + 1
         is_whole = row[rows.BASE_OFFSET] == offset and row[rows.RECORDS_COUNT] == span
         if not (is_whole or move.run.keeps_offsets):
@@ -216,17 +216,6 @@ def _unclear(log: Log, what: str, journal: Journal) -> KafkaStorageError:
     )
 
 
-def _single_batches(pieces: Iterator[tuple[bytearray, BatchColumns]]) -> Iterator[bytes]:
-    for data, columns in pieces:
-        yield from (batch for _, batch in _split(data, columns))
-
-
-def _log_batches(log: Log, start_offset: int) -> Iterator[tuple[list[int], bytes]]:
-    """Yield header and bytes of each batch of a log from an offset on, up to its end."""
-    for data, columns in _log_pieces(log, start_offset):
-        yield from _split(data, columns)
-
-
 def _log_pieces(
     log: Log, start_offset: int, *, check_crc: bool = False
 ) -> Iterator[tuple[bytes, BatchColumns]]:
@@ -242,9 +231,13 @@ def _log_pieces(
         offset = columns.next_offset
 
 
-def _split(data: bytes | bytearray, columns: BatchColumns) -> Iterator[tuple[list[int], bytes]]:
-    view = byte_view(data)
-    for number in range(len(columns)):
-        row = columns.row(number)
-        start = row[rows.POSITION]
-        yield row, bytes(view[start : start + row[rows.SIZE]])
+def _single_batches(
+    pieces: Iterator[tuple[bytes | bytearray, BatchColumns]],
+) -> Iterator[tuple[list[int], bytes]]:
+    """Yield header and bytes of each batch."""
+    for data, columns in pieces:
+        view = byte_view(data)
+        for number in range(len(columns)):
+            row = columns.row(number)
+            start = row[rows.POSITION]
+            yield row, bytes(view[start : start + row[rows.SIZE]])

@@ -136,7 +136,8 @@ class Produce:
     ) -> dict[str, Any] | asyncio.Task[dict[str, Any]]:
         """Return what the response says of a partition, or a task that will."""
         if topic in INTERNAL_SETTINGS:
-            return _failed(given["index"], _not_of_clients(topic))
+            reason = f"{topic} is written by brokers alone"
+            return _failed(given["index"], Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, reason))
         try:
             partition = partition_at_once(self._manager, topic, given["index"])
             _check(request, given["records"])
@@ -247,10 +248,6 @@ def _unauthorized(request: Request) -> list[dict[str, Any]]:
         }
         for topic in request.values["topicData"]
     ]
-
-
-def _not_of_clients(topic: str) -> Refusal:
-    return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is written by brokers alone")
 
 
 def _check(request: Request, records: Bytes | None) -> None:

@@ -153,7 +153,9 @@ def _plan(log: SnapshotLog, *, pinned_from: int | None, with_times: bool) -> Shr
     which = "local " if config.is_archived else ""
     gone = expired(facts, limits, now_ms, size_bytes=_size_bytes(facts), end=end, which=which)
     deleted += gone
-    facts = facts[len(gone) :] or [_empty_segment(log.log_end_offset, now_ms)]
+    # A segment is rolled when all others are deleted.
+    bounds = log.log_end_offset, log.log_end_offset
+    facts = facts[len(gone) :] or [SegmentFacts(*bounds, 0, True, lambda: now_ms, lambda: now_ms)]
     if not config.is_archived and deleted:
         start = max(start, facts[0].base_offset)
     predicted = partial(
@@ -186,11 +188,6 @@ def _segment_facts(log: SnapshotLog, *, in_archive: bool = False) -> list[Segmen
         )
         for segment in log.segments
     ]
-
-
-def _empty_segment(offset: int, now_ms: int) -> SegmentFacts:
-    """Return the segment that is rolled when all others are deleted."""
-    return SegmentFacts(offset, offset, 0, True, lambda: now_ms, lambda: now_ms)
 
 
 def _size_bytes(facts: list[SegmentFacts]) -> int:

@@ -147,7 +147,7 @@ def list_files(fs: FileSystem, directory: str) -> Generator[Finding, None, LogFi
     for name in names:
         path = f"{directory}/{name}"
         found = parse_segment_file(name)
-        if found is None and (name in _KNOWN_NAMES or _is_kraft_snapshot(name)):
+        if found is None and (name in _KNOWN_NAMES or name.endswith(_KRAFT_SNAPSHOT_SUFFIX)):
             continue
         if found is None:
             is_unfinished = name.removesuffix(TMP_SUFFIX) in _KNOWN_NAMES
@@ -290,7 +290,3 @@ def check_promises(
     ):
         if is_broken:
             yield finding(os.path.join(data_dir, name), None, what, remedy)
-
-
-def _is_kraft_snapshot(name: str) -> bool:
-    return name.endswith(_KRAFT_SNAPSHOT_SUFFIX) and name != LEADER_EPOCH_FILE

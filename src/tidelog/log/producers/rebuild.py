@@ -64,17 +64,10 @@ def rebuild_producer_state(
             producers.map_end_offset = start
             if segment.base_offset in wanted:
                 producers.take_snapshot_if_room(sync=sync)
-            _replay_segment(producers, segment, start, last_offset)
+            for piece in producer_pieces(segment, start, last_offset):
+                replay_producers(producers, piece.batches_in_data, piece.data)
     producers.map_end_offset = last_offset
     producers.take_snapshot_if_room(sync=sync)
-
-
-def _replay_segment(
-    producers: ProducerStateManager, segment: LogSegment, start_offset: int, end_offset: int
-) -> None:
-    """Replay the batches of one segment that hold offsets of [start, end)."""
-    for piece in producer_pieces(segment, start_offset, end_offset):
-        replay_producers(producers, piece.batches_in_data, piece.data)
 
 
 def producer_pieces(segment: LogSegment, start_offset: int, end_offset: int) -> Iterator[Piece]:
