@@ -78,13 +78,10 @@ def _commands() -> list[Candidate]:
     return [Candidate(name, text) for name, text in command_texts().items()]
 
 
-def _subcommands(parser: CommandParser) -> list[Action]:
-    return [action for action in parser.actions if action.nargs == "A..."]
-
-
 def parser_of(command: str) -> CommandParser:
     """Return the parser of one command."""
-    [action] = _subcommands(make_parser([command]))
+    actions = make_parser([command]).actions
+    [action] = [one for one in actions if one.nargs == "A..."]
     return _nested(action)[command]
 
 

@@ -87,7 +87,8 @@ class Access:
                 return _NO_TOKEN
             rest = urlencode([field for field in fields if field[0] != FIELD])
             location = "/" + path.lstrip("/\\")  # never the address of another machine
-            return Entrance(f"{location}?{rest}" if rest else location, self._set_cookie())
+            cookie = f"{self._cookie}={self._token}; Path=/; HttpOnly; SameSite=Strict"
+            return Entrance(f"{location}?{rest}" if rest else location, cookie)
         return None if self._is_token(self._token_in(headers.get("cookie", ""))) else _NO_TOKEN
 
     def _is_token(self, given: str) -> bool:
@@ -98,9 +99,6 @@ class Access:
         # would hide all that follow.
         pairs = (pair.strip().partition("=") for pair in cookies.split(";"))
         return next((value for name, _, value in pairs if name == self._cookie), "")
-
-    def _set_cookie(self) -> str:
-        return f"{self._cookie}={self._token}; Path=/; HttpOnly; SameSite=Strict"
 
 
 _NO_TOKEN: Final = Refusal(

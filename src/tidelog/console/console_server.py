@@ -95,7 +95,8 @@ def serve_pages(
 
         def announce() -> None:
             for host, port in bound:
-                on_address(f"http://{_shown_host(host)}:{port}/?{FIELD}={token}")
+                shown = f"[{host}]" if ":" in host else host
+                on_address(f"http://{shown}:{port}/?{FIELD}={token}")
 
         server = _Server(make_app(room.desk, room.watch, access), announce)
         asyncio.run(server.serve(sockets=listeners))
@@ -125,7 +126,3 @@ class _Server(uvicorn.Server):
         """Begin to listen."""
         await super().startup(sockets)
         self._on_start()
-
-
-def _shown_host(host: str) -> str:
-    return f"[{host}]" if ":" in host else host

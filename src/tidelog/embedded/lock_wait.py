@@ -86,23 +86,19 @@ class LockWait(NamedTuple):
                 return start()
             except DirectoryLocked as error:
                 # Neither Kafka nor a program that lets others join is gone in a moment.
-                is_long = error.lets_join or self._is_kafka(error.pid)
+                is_long = error.lets_join or (
+                    error.pid != 0 and self.program_of(error.pid) == KAFKA
+                )
                 if error.pid == os.getpid() or is_long or not self.wait_ms:
                     raise
                 if is_first:
-                    self._log_wait(error)
+                    _log.info(
+                        "lock-awaited directory=%s pid=%d program=%s wait-ms=%d",
+                        os.path.dirname(error.path),
+                        *(error.pid, self.program_of(error.pid), self.wait_ms),
+                    )
                 is_first = False
                 self._wait(error, until_ns)
-
-    def _is_kafka(self, pid: int) -> bool:
-        return bool(pid) and self.program_of(pid) == KAFKA
-
-    def _log_wait(self, error: DirectoryLocked) -> None:
-        _log.info(
-            "lock-awaited directory=%s pid=%d program=%s wait-ms=%d",
-            os.path.dirname(error.path),
-            *(error.pid, self.program_of(error.pid), self.wait_ms),
-        )
 
     def _wait(self, error: DirectoryLocked, until_ns: int) -> None:
         """Wait until the lock is free; raise ``error`` if the time is over."""

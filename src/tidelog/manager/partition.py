@@ -290,7 +290,9 @@ class Partition(OfOneProcess, Told):
             place = self._high_watermark_rule(log.log_end)
             hold = self._hold
             if place is not None and hold is not None and not hold.is_shown:
-                place = place if place.offset <= hold.visible_offset else _held_at(log, hold)
+                # Readers see no further than below a transaction that is not applied yet.
+                held = LogOffsetMetadata(min(hold.visible_offset, log.log_end_offset))
+                place = place if place.offset <= hold.visible_offset else held
             return place is not None and log.maybe_increment_high_watermark(place) is not None
 
     # Appending
@@ -418,8 +420,3 @@ class Partition(OfOneProcess, Told):
     def _report_full(self, log: Log, error: KafkaError) -> None:
         if self._on_full and lacks_space(error):
             self._on_full(log)
-
-
-def _held_at(log: Log, hold: Hold) -> LogOffsetMetadata:
-    """Return how far readers see below a transaction that is not applied yet."""
-    return LogOffsetMetadata(min(hold.visible_offset, log.log_end_offset))

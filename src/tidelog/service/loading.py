@@ -208,7 +208,12 @@ class LogLoading(ManagerPart):
             done = self.progress.done(one.path, size_bytes)
             if log is not None:
                 spent_ms = (self._machine.clock.monotonic_ns() - began) // NS_PER_MS
-                _log_completed(log, spent_ms, *done, one.path)
+                _log.info(
+                    "Completed load of %s with %d segments, local-log-start-offset %d and"
+                    " log-end-offset %d in %dms (%d/%d completed in %s)",
+                    *(log, len(log.segments), log.local_log_start_offset, log.log_end_offset),
+                    *(spent_ms, *done, one.path),
+                )
         finally:
             self.progress.segments_left(one.path, thread, 0)
             free.append(thread)
@@ -314,13 +319,3 @@ class LogLoading(ManagerPart):
         """Close what was opened: the start has failed."""
         for found in (*self._loaded.current, *self._loaded.future):
             found.log.close_handlers()
-
-
-def _log_completed(log: Log, spent_ms: int, done: int, count: int, path: str) -> None:
-    """Log that a log is loaded, the ``done``-th of ``count`` in the data directory ``path``."""
-    _log.info(
-        "Completed load of %s with %d segments, local-log-start-offset %d and log-end-offset %d"
-        " in %dms (%d/%d completed in %s)",
-        *(log, len(log.segments), log.local_log_start_offset, log.log_end_offset),
-        *(spent_ms, done, count, path),
-    )

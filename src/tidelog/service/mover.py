@@ -470,8 +470,8 @@ class PartitionMover(ManagerPart):
             self.ended[key] = reason
             self._release(key)
             return
-        is_source_online = current is not None and self._is_online(current)
-        if copy is None or is_source_online or not self._log_dirs.failures:
+        source = None if current is None else self._log_dirs.get(current.data_dir)
+        if copy is None or source is not None or not self._log_dirs.failures:
             self._give_up(key, reason)
             return
         self._keep(key, copy)
@@ -484,9 +484,6 @@ class PartitionMover(ManagerPart):
         log_dir = self._log_dirs.get(copy.data_dir)
         if log_dir is not None and self._registry.life(key).is_uncut:
             log_dir.doubted.add(copy.directory)
-
-    def _is_online(self, log: Log) -> bool:
-        return self._log_dirs.get(log.data_dir) is not None
 
     def _exchange_once(self, key: TopicPartition) -> bool:
         """Copy the rest and exchange the logs; False if one of them is missing.

@@ -97,7 +97,9 @@ class LogDir:
         self._lock: FileLock | None = lock
         try:
             shutdown = read_clean_shutdown(fs, self._file(CLEAN_SHUTDOWN_FILE))
-            self.was_clean = shutdown is not None or not _has_directories(fs, path)
+            self.was_clean = shutdown is not None or not any(
+                is_directory(fs, self._file(name)) for name in fs.list(path)
+            )
             self.broker_epoch = -1 if shutdown is None else shutdown.broker_epoch
             self._is_marked = shutdown is not None
             self.had_failed = fs.exists(self._file(FAILED_DISK_FILE))
@@ -267,7 +269,3 @@ def make_directories(fs: FileSystem, path: str) -> None:
         fs.make_directory(made)
         # Else all that is synced below it later could vanish with its name in a power cut.
         fs.sync_directory(os.path.dirname(made))
-
-
-def _has_directories(fs: FileSystem, path: str) -> bool:
-    return any(is_directory(fs, os.path.join(path, name)) for name in fs.list(path))

@@ -266,16 +266,14 @@ class LogCreator(ManagerPart):
         left = []
         for key in keys:
             try:
-                self._check_not_archived(log_dir, key, topic_id)
+                what = f"reading the claim of the archive of {key}"
+                with self._log_dirs.failing(log_dir.path, what):
+                    check_not_archived(self._machine.fs, log_dir.path, key, topic_id)
             except KafkaStorageError as error:
                 on_failure([key], error)
             else:
                 left.append(key)
         return left
-
-    def _check_not_archived(self, log_dir: LogDir, key: TopicPartition, topic_id: UUID) -> None:
-        with self._log_dirs.failing(log_dir.path, f"reading the claim of the archive of {key}"):
-            check_not_archived(self._machine.fs, log_dir.path, key, topic_id)
 
     def _not_elsewhere(
         self, missing: dict[str, list[TopicPartition]], on_failure: OnFailure

@@ -18,7 +18,6 @@ from tidelog.manager.manager_part import ManagerPart
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from tidelog.config.broker_config import BrokerConfig
     from tidelog.log.loading.load_watch import LoadWatcher
     from tidelog.manager.directories.log_dir import LogDir
     from tidelog.manager.manager_part import Shared
@@ -49,7 +48,13 @@ class LogOpener(ManagerPart):
         super().__init__(shared)
         self.flush_times = FlushTimes()
         """The flushes of all logs."""
-        self._producer_config = _producer_config_of(shared.config())
+        config = shared.config()
+        self._producer_config = ProducerStateConfig(
+            config.producer_id_expiration_ms,
+            config.producer_id_expiration_check_interval_ms,
+            config.transaction_max_timeout_ms,
+            config.transaction_partition_verification_enable,
+        )
         self._recovery = recovery
 
     def load(
@@ -173,13 +178,3 @@ class LogOpener(ManagerPart):
             if topic_id is None:
                 return ClaimFile()
             return read_claim(fs, claim_file(data_dir, topic_id, key.partition))
-
-
-def _producer_config_of(config: BrokerConfig) -> ProducerStateConfig:
-    """Return the settings of a broker that are about producers."""
-    return ProducerStateConfig(
-        config.producer_id_expiration_ms,
-        config.producer_id_expiration_check_interval_ms,
-        config.transaction_max_timeout_ms,
-        config.transaction_partition_verification_enable,
-    )

@@ -63,7 +63,8 @@ def bounds(log: ReadOnlyLog, options: ReadOptions, policy: DataLossPolicy) -> tu
     end = _clamped_end(log, resolve(options.ending, log, visible), visible, policy)
     if start <= end:
         return policy.available(log, start, end)
-    if not _is_explicit(options.ending, log):
+    ending = options.ending
+    if not ending.is_time and ending.of((log.topic, log.partition)) == LATEST:
         # Nothing to read yet, unless the start is beyond the log end: then offsets are lost.
         policy.report(log.topic, log.partition, log.log_end_offset, start, cause_beyond(log))
         return start, start
@@ -88,10 +89,6 @@ def check_complete(choice: OffsetChoice, found: Iterable[TopicPartition]) -> Non
 
 def _names(partitions: Iterable[TopicPartition]) -> str:
     return ", ".join(f"{topic}-{number}" for topic, number in sorted(partitions)) or "none"
-
-
-def _is_explicit(choice: OffsetChoice, log: ReadOnlyLog) -> bool:
-    return choice.is_time or choice.of((log.topic, log.partition)) != LATEST
 
 
 def _clamped_end(log: ReadOnlyLog, end: int, visible: int, policy: DataLossPolicy) -> int:
