@@ -15,7 +15,6 @@ from tidelog.log.producers.replay import epoch_changes
 from tidelog.records.array_rows import every
 from tidelog.records.batch import MAGIC_V2
 from tidelog.records.damage.sound_offsets import OffsetBounds
-from tidelog.segment.indexing import IndexState, PlannedEntries, plan_entries
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 from tidelog.segment.segment_recovery import Recovered
 
@@ -111,15 +110,15 @@ def _survey(
     state: LogState, pieces: Iterator[tuple[Buffer, BatchColumns]], base_offset: int
 ) -> _Survey:
     """Read the headers of all batches; nothing in the log changes."""
-    index_state = IndexState(offset_of_max_timestamp=base_offset)
-    last_offset, size_bytes = state.offsets.log_end_offset - 1, 0
+    recovered = Recovered.nothing(base_offset)
+    recovered.next_offset = state.offsets.log_end_offset
     latest = state.epochs.latest
     epoch = -1 if latest is None else latest.epoch
-    entries: list[PlannedEntries] = []
     epochs: list[EpochEntry] = []
     updates = ProducerUpdates(state.producers)
     interval_bytes = state.context.config.index_interval_bytes
     for data, batches in pieces:
+        last_offset = recovered.next_offset - 1
         bounds = OffsetBounds.of_segment(base_offset).after(last_offset)
         is_sound = bounds.first_unsound(batches) is None
         if not (every(batches.magic == MAGIC_V2) and is_sound):
@@ -133,17 +132,12 @@ def _survey(
                 f"{state.context.log_name}: batches after offset {last_offset} cannot be adopted:"
                 f" their leader epoch is below {epoch}"
             )
-        shift = size_bytes - int(batches.position[0])
+        shift = recovered.valid_bytes - int(batches.position[0])
         updates.add_all(data, batches, base_offset=base_offset, position=shift)
-        plan = plan_entries(index_state, batches, size_bytes, interval_bytes)
-        entries.append(plan)
-        index_state = plan.after
+        recovered.append(batches, interval_bytes)
         epochs.extend(epoch_changes(batches, epoch))
         epoch = int(batches.leader_epoch.max())
-        last_offset = int(batches.last_offset[-1])
-        size_bytes += int(batches.size.sum())
-    aborted = updates.aborted(state.producers)
-    recovered = Recovered(size_bytes, index_state, entries, aborted, last_offset + 1)
+    recovered.aborted = updates.aborted(state.producers)
     return _Survey(recovered, epochs, updates)
 
 

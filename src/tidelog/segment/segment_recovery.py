@@ -6,6 +6,7 @@ Kafka: ``LogSegment.recover``.
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import numpy as np
@@ -25,6 +26,7 @@ from tidelog.segment.indexing import IndexState, PlannedEntries, plan_entries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from typing import Self
 
     from tidelog.env.files import OpenFile
     from tidelog.records.array_rows import Bytes
@@ -56,8 +58,9 @@ class RecoveryObserver(Protocol):
         """
 
 
-class Recovered(NamedTuple):
-    """The valid part of a file, and what its indexes should contain.
+@dataclass(slots=True)
+class Recovered:
+    """The valid part of a file, and what its indexes should contain, as far as it was read.
 
     ``state`` is that of the index rule after the last batch, and ``next_offset`` the offset after
     the last one that is not left out. ``reason`` describes the problem after the valid bytes; it is
@@ -70,6 +73,32 @@ class Recovered(NamedTuple):
     aborted: list[AbortedTxn]
     next_offset: int
     reason: str = ""
+
+    @classmethod
+    def nothing(cls, base_offset: int) -> Self:
+        """Return what is recovered of a segment before its first batch."""
+        return cls(0, IndexState(offset_of_max_timestamp=base_offset), [], [], base_offset)
+
+    def add(self, kept: BatchColumns, whole: BatchColumns, interval_bytes: int) -> None:
+        """Plan the entries for batches; ``whole`` are those and the ones that are left out."""
+        for run in kept.runs():
+            self._skip(int(run.position[0]))
+            self.append(run, interval_bytes)
+        if len(whole):
+            self._skip(whole.next_position)
+
+    def append(self, run: BatchColumns, interval_bytes: int) -> None:
+        """Plan the entries for adjacent batches that follow the valid bytes."""
+        plan = plan_entries(self.state, run, self.valid_bytes, interval_bytes)
+        self.entries.append(plan)
+        self.state, self.next_offset = plan.after, run.next_offset
+        self.valid_bytes += int(run.size.sum())
+
+    def _skip(self, end: int) -> None:
+        """Count bytes up to ``end`` that are left out."""
+        passed = self.state.bytes_since_last_entry + end - self.valid_bytes
+        self.state = self.state._replace(bytes_since_last_entry=passed)
+        self.valid_bytes = end
 
     def write_to(self, view: SegmentView) -> None:
         """Write offset and time index, which the caller has reset."""
@@ -153,7 +182,7 @@ def check(
     end = view.size_bytes if found is None or left_out else found.position
     checker = BatchChecker(view.file, end, view.base_offset, how.helpers)
     bounds = OffsetBounds.of_segment(view.base_offset, how.end_offset)
-    built = _Built(view, interval_bytes)
+    built = Recovered.nothing(view.base_offset)
     reason: CorruptMessage | InvalidRecord | None = None
     with closing(checker.pieces()) as pieces:
         for whole in pieces:
@@ -161,7 +190,7 @@ def check(
             if bounds.first_unsound(piece.batches) is not None:
                 raise _explained(view, how)
             kept, reason = _observe(piece, observer, built.aborted)
-            built.add(kept, whole.batches if reason is None else kept)
+            built.add(kept, whole.batches if reason is None else kept, interval_bytes)
             if reason is not None:
                 break
             if len(kept):
@@ -169,7 +198,8 @@ def check(
     reason = reason or checker.error
     if reason is None and found is not None and not left_out:
         reason = CorruptMessage(found.reason, found.position)
-    return built.recovered("" if reason is None else reason.reason)
+    built.reason = "" if reason is None else reason.reason
+    return built
 
 
 class Looked(NamedTuple):
@@ -222,41 +252,6 @@ def _without(piece: CheckedBatches, left_out: Sequence[int]) -> CheckedBatches:
     is_kept = ~np.isin(piece.batches.position, left_out)
     batches, in_data = piece.batches.select(is_kept), piece.in_data.select(is_kept)
     return piece._replace(batches=batches, in_data=in_data)
-
-
-class _Built:
-    """What a check has found so far."""
-
-    def __init__(self, view: SegmentView, interval_bytes: int) -> None:
-        self.valid_bytes = 0
-        self.aborted: list[AbortedTxn] = []
-        self._interval_bytes = interval_bytes
-        self._state = IndexState(offset_of_max_timestamp=view.base_offset)
-        self._entries: list[PlannedEntries] = []
-        self._next_offset = view.base_offset
-
-    def add(self, kept: BatchColumns, whole: BatchColumns) -> None:
-        """Plan the entries for batches; ``whole`` are those and the ones that are left out."""
-        for run in kept.runs():
-            start = int(run.position[0])
-            self._skip(start)
-            plan = plan_entries(self._state, run, start, self._interval_bytes)
-            self._entries.append(plan)
-            self._state = plan.after
-            self.valid_bytes, self._next_offset = run.next_position, run.next_offset
-        if len(whole):
-            self._skip(whole.next_position)
-
-    def _skip(self, end: int) -> None:
-        """Count bytes up to ``end`` that are left out."""
-        passed = self._state.bytes_since_last_entry + end - self.valid_bytes
-        self._state = self._state._replace(bytes_since_last_entry=passed)
-        self.valid_bytes = end
-
-    def recovered(self, reason: str) -> Recovered:
-        """Return the result."""
-        found = self.valid_bytes, self._state, self._entries, self.aborted, self._next_offset
-        return Recovered(*found, reason)
 
 
 def _observe(
