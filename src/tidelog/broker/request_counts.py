@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.protocol.apis import apis
 from tidelog.env.clock import MS_PER_S
-from tidelog.manager.metrics.metric import Metric
+from tidelog.manager.metrics.metric import Metric, metrics_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -48,5 +48,4 @@ class RequestCounts:
                     yield Metric(*_REQUESTS, name, tags, value, "summary", part)
         yield Metric("kafka.server", "socket-server-metrics", "connection-count", (), connections)
         yield Metric("tidelog", "Broker", "ConnectionsClosedCount", (), self.closed, "counter")
-        for name, value in groups.items():
-            yield Metric(*_GROUPS, name, (), value)
+        yield from metrics_of(*_GROUPS, (), groups)

@@ -23,7 +23,7 @@ from tidelog.manager.archiving import check_place, why_not_archived
 from tidelog.manager.log_archiver import SWEEP_MS, LogArchiver
 from tidelog.manager.manager_part import ManagerPart
 from tidelog.manager.metrics.counters import BROKER_TOPIC_METRICS
-from tidelog.manager.metrics.metric import Metric, tags_of
+from tidelog.manager.metrics.metric import Metric, metrics_of, tags_of
 from tidelog.service.move_pace import CopyThrottle
 from tidelog.store.object_store import ObjectStore
 from tidelog.store.store_counts import STORE_COUNTS
@@ -112,8 +112,8 @@ class Archiving(ManagerPart):
                 gauges[name, key.topic] = gauges.get((name, key.topic), 0) + value
             since = one.waiting_since
             waiting += [] if since is None else [since]
-            for name, value in one.shares().items():
-                yield Metric("kafka.log.remote", "RemoteLogManager", name, tags_of(key), value)
+            where = "kafka.log.remote", "RemoteLogManager"
+            yield from metrics_of(*where, tags_of(key), one.shares())
         with self._lock:
             counts = dict(self._counts)
         for values, kind in ((gauges, "gauge"), (counts, "counter")):
@@ -128,8 +128,8 @@ class Archiving(ManagerPart):
                 tags = (("kind", kind_of_request),)
                 yield Metric("tidelog", "Archive", name, tags, value, "counter")
         age_ms = max(self._machine.clock.now_ms() - min(waiting), 0) if waiting else 0
-        yield Metric("tidelog", "Archive", "OldestWaitingAgeMs", (), age_ms)
-        yield Metric("tidelog", "Archive", "FailedLogsCount", (), len(self._reasons))
+        sizes = {"OldestWaitingAgeMs": age_ms, "FailedLogsCount": len(self._reasons)}
+        yield from metrics_of("tidelog", "Archive", (), sizes)
 
     def _try(self, what: TopicPartition | _Claim, task: Callable[[], None]) -> None:
         """Run a task; log why it fails, each reason once, and when it works again."""

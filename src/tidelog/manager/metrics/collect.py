@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tidelog.codec.uuid_text import format_uuid
 from tidelog.errors import TidelogError
 from tidelog.log.loading.cut_files import is_cut_name
-from tidelog.manager.metrics.metric import Metric, in_percent, tags_of
+from tidelog.manager.metrics.metric import Metric, in_percent, metrics_of, tags_of
 from tidelog.staging.finished import read_finished
 from tidelog.staging.manifest_names import waiting_hashes
 
@@ -65,14 +65,14 @@ def log_metrics(key: TopicPartition, log: Log, *, is_future: bool = False) -> It
 def bounds_metrics(
     tags: Tags, segments: int, start: int, end: int, size_bytes: int
 ) -> Iterator[Metric]:
-    """Yield the gauges of a log that its files show, too: offsets ``[start, end)`` and sizes."""
-    for name, value in (
-        ("NumLogSegments", segments),
-        ("LogStartOffset", start),
-        ("LogEndOffset", end),
-        ("Size", size_bytes),
-    ):
-        yield Metric("kafka.log", "Log", name, tags, value)
+    """Return the gauges of a log that its files show, too: offsets ``[start, end)`` and sizes."""
+    values = {
+        "NumLogSegments": segments,
+        "LogStartOffset": start,
+        "LogEndOffset": end,
+        "Size": size_bytes,
+    }
+    return metrics_of("kafka.log", "Log", tags, values)
 
 
 def _directory_metrics(shared: Shared, progress: LoadProgress | None) -> Iterator[Metric]:
@@ -80,8 +80,8 @@ def _directory_metrics(shared: Shared, progress: LoadProgress | None) -> Iterato
     failures = log_dirs.failures
     cordoned = [path for path in log_dirs.configured if log_dirs.is_cordoned(path)]
     offline = len(log_dirs.configured) - len(log_dirs)
-    yield Metric("kafka.log", "LogManager", "OfflineLogDirectoryCount", (), offline)
-    yield Metric("kafka.log", "LogManager", "CordonedLogDirectoryCount", (), len(cordoned))
+    counts = {"OfflineLogDirectoryCount": offline, "CordonedLogDirectoryCount": len(cordoned)}
+    yield from metrics_of("kafka.log", "LogManager", (), counts)
     for path in log_dirs.configured:
         is_offline = not log_dirs.is_online(path)
         is_full = path in reserve.full or path in reserve.out_of_space
@@ -112,8 +112,7 @@ def _disk_metrics(fs: FileSystem, path: str) -> Iterator[Metric]:
     """Yield the size of the disk of a data directory, and its free bytes; none if it fails."""
     with suppress(OSError):
         space = {"DiskTotalBytes": fs.total_bytes(path), "DiskFreeBytes": fs.free_bytes(path)}
-        for name, value in space.items():
-            yield Metric("tidelog", "LogManager", name, (("logDirectory", path),), value)
+        yield from metrics_of("tidelog", "LogManager", (("logDirectory", path),), space)
 
 
 def _offline_since(path: str, failure: OfflineReason | None) -> Metric:
@@ -134,14 +133,17 @@ def commit_metrics(fs: FileSystem, path: str) -> Iterator[Metric]:
         for one in read_finished(fs, path).values():
             if one.mirrored is not None:
                 tags = (("logDirectory", path), ("source", one.mirrored))
-                yield Metric("tidelog", "Mirror", "LastCopyRecords", tags, one.total)
-                yield Metric("tidelog", "Mirror", "LastCopyTimeMs", tags, one.time_ms)
+                last = {"LastCopyRecords": one.total, "LastCopyTimeMs": one.time_ms}
+                yield from metrics_of("tidelog", "Mirror", tags, last)
             if one.stream is None:
                 continue
             tags = (("logDirectory", path), ("queryId", one.stream.query_id))
-            yield Metric("tidelog", "Streams", "LastBatchId", tags, one.stream.batch_id)
-            yield Metric("tidelog", "Streams", "LastBatchRecords", tags, one.total)
-            yield Metric("tidelog", "Streams", "LastCommitTimeMs", tags, one.time_ms)
+            last = {
+                "LastBatchId": one.stream.batch_id,
+                "LastBatchRecords": one.total,
+                "LastCommitTimeMs": one.time_ms,
+            }
+            yield from metrics_of("tidelog", "Streams", tags, last)
 
 
 def _names_in(fs: FileSystem, path: str) -> list[str]:
@@ -200,22 +202,22 @@ def _cleaner_metrics(cleaner: LogCleaner, directories: Iterable[str]) -> Iterato
     found = cleaner.metrics()
     moved = cleaner.throttler.total_bytes
     yield Metric("kafka.utils", "Throttler", "cleaner-io", (), moved, "counter")
-    for name, value in (
-        ("max-buffer-utilization-percent", found.max_buffer_utilization_percent),
-        ("cleaner-recopy-percent", found.cleaner_recopy_percent),
-        ("max-clean-time-secs", found.max_clean_time_secs),
-        ("max-compaction-delay-secs", found.max_compaction_delay_secs),
-        ("DeadThreadCount", found.dead_thread_count),
-    ):
-        yield Metric("kafka.log", "LogCleaner", name, (), value)
-    for name, value in (
-        ("max-dirty-percent", found.max_dirty_percent),
-        ("time-since-last-run-ms", found.time_since_last_run_ms),
-    ):
-        yield Metric("kafka.log", "LogCleanerManager", name, (), value)
+    of_cleaner = {
+        "max-buffer-utilization-percent": found.max_buffer_utilization_percent,
+        "cleaner-recopy-percent": found.cleaner_recopy_percent,
+        "max-clean-time-secs": found.max_clean_time_secs,
+        "max-compaction-delay-secs": found.max_compaction_delay_secs,
+        "DeadThreadCount": found.dead_thread_count,
+    }
+    yield from metrics_of("kafka.log", "LogCleaner", (), of_cleaner)
+    of_all = {
+        "max-dirty-percent": found.max_dirty_percent,
+        "time-since-last-run-ms": found.time_since_last_run_ms,
+    }
+    yield from metrics_of("kafka.log", "LogCleanerManager", (), of_all)
     for path in directories:
-        tags = (("logDirectory", path),)
-        count = found.uncleanable_partitions_count.get(path, 0)
-        yield Metric("kafka.log", "LogCleanerManager", "uncleanable-partitions-count", tags, count)
-        size_bytes = found.uncleanable_bytes.get(path, 0)
-        yield Metric("kafka.log", "LogCleanerManager", "uncleanable-bytes", tags, size_bytes)
+        of_one = {
+            "uncleanable-partitions-count": found.uncleanable_partitions_count.get(path, 0),
+            "uncleanable-bytes": found.uncleanable_bytes.get(path, 0),
+        }
+        yield from metrics_of("kafka.log", "LogCleanerManager", (("logDirectory", path),), of_one)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
-from tidelog.manager.metrics.metric import Metric
+from tidelog.manager.metrics.metric import Metric, metrics_of
 from tidelog.records.validation.rejection import Rejection
 
 if TYPE_CHECKING:
@@ -82,8 +82,7 @@ class Counters:
         for (name, topic), count in by_name:
             tags = () if topic is None else (("topic", topic),)
             yield Metric(*BROKER_TOPIC_METRICS, name, tags, count, "counter")
-        for name, count in waiters.items():
-            yield Metric("tidelog", "LogManager", name, (), count, "counter")
+        yield from metrics_of("tidelog", "LogManager", (), waiters, "counter")
         is_refused = int(self.has_refused_settings)
         yield Metric("tidelog", "LogManager", "SettingsNotTaken", (), is_refused)
         for (name, origin), count in commits.items():

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from tidelog.segment.filenames import TopicPartition
 
@@ -56,6 +56,14 @@ class Metric(NamedTuple):
         value = int(self.value) if self.value == int(self.value) else self.value
         name = f"{self.family}_{self.part}" if self.part else self.family
         return f"{name}{{{tags}}} {value}" if tags else f"{name} {value}"
+
+
+def metrics_of(
+    group: str, type_: str, tags: Tags, values: Mapping[str, float], kind: str = "gauge"
+) -> Iterator[Metric]:
+    """Yield a metric of each name, with the same tags."""
+    for name, value in values.items():
+        yield Metric(group, type_, name, tags, value, kind)
 
 
 def in_percent(size_bytes: int, limit_bytes: int) -> int:

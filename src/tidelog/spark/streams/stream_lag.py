@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.codec.uuid_text import parse_uuid
 from tidelog.errors import InvalidArgument
-from tidelog.manager.metrics.metric import Metric
+from tidelog.manager.metrics.metric import Metric, metrics_of
 from tidelog.spark.read.stream_offsets import StreamOffset
 
 if TYPE_CHECKING:
@@ -101,12 +101,15 @@ class StreamProgress:
         for key, lag in sorted(self.behind.items()):
             place = (("topic", key.topic), ("partition", str(key.partition)))
             yield Metric(GROUP, TYPE, "OffsetsBehindLatest", (*tags, *place), lag)
-        yield Metric(GROUP, TYPE, "MaxOffsetsBehindLatest", tags, self.max_behind)
-        yield Metric(GROUP, TYPE, "MinOffsetsBehindLatest", tags, self.min_behind)
-        yield Metric(GROUP, TYPE, "AvgOffsetsBehindLatest", tags, self.avg_behind)
-        yield Metric(GROUP, TYPE, "LastReadBatchId", tags, self.batch_id)
-        yield Metric(GROUP, TYPE, "LastReadBatchRecords", tags, self.rows)
-        yield Metric(GROUP, TYPE, "LastReadBatchMs", tags, self.duration_ms)
+        of_stream = {
+            "MaxOffsetsBehindLatest": self.max_behind,
+            "MinOffsetsBehindLatest": self.min_behind,
+            "AvgOffsetsBehindLatest": self.avg_behind,
+            "LastReadBatchId": self.batch_id,
+            "LastReadBatchRecords": self.rows,
+            "LastReadBatchMs": self.duration_ms,
+        }
+        yield from metrics_of(GROUP, TYPE, tags, of_stream)
 
 
 def topic_offsets(text: object) -> Mapping[TopicPartition, int] | None:
