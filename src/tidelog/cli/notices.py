@@ -97,7 +97,6 @@ SENTENCES: Final = {
     "commit-expired": "{directory}: transaction {txn} was not committed before its deadline",
     "commit-refused": "{directory}: the transaction of {manifest} was not committed: {reason}",
     "creation-not-undone": "{topic} was created in part and could not be removed: {reason}",
-    "deletion-not-completed": "{topic} is deleted; what is left of it is removed later: {reason}",
     "ready-manifest-delayed": "{path} waits for space or file descriptors: {reason}",
     "ready-manifest-ignored": "{path}, a transaction that waits, is left alone: {reason}",
     "log-left-out": "{topic}-{partition} is left out: {reason}",

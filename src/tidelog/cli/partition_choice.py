@@ -117,6 +117,17 @@ class ChosenPartitions(NamedTuple):
                 line.erase()  # for what the caller prints
                 yield from ((place, answer) for answer in answers)
 
+    def look_into(
+        self, command: str, question: Callable[[ReadOnlyLog], T]
+    ) -> Iterator[tuple[Place, T]]:
+        """Yield each place with the answer to ``question`` about its log, as ``look``."""
+
+        def opened(place: Place) -> T:
+            with self.open(place) as log:
+                return question(log)
+
+        return self.look(command, opened)
+
     def show_each(
         self, args: Namespace, answers: Iterable[tuple[Place, T]], show: Callable[[Place, T], bool]
     ) -> int:
@@ -155,8 +166,8 @@ class ChosenPartitions(NamedTuple):
             print_message(command, f"{place.key}: {hole}")
         return bool(found)
 
-    def report_missing(self, command: str) -> bool:
-        """Print each missing partition on stderr; return whether there is one.
+    def report_missing(self, command: str, then: str = "") -> bool:
+        """Print each missing partition on stderr, and ``then``; return whether there is one.
 
         So it does with an unreadable catalogue: what it lists is then unknown. Of a data directory
         without partitions it prints that.
@@ -166,7 +177,7 @@ class ChosenPartitions(NamedTuple):
         if self.directory.catalogue_error is not None:
             print_message(command, str(self.directory.catalogue_error))
         for partition in self.missing:
-            print_message(command, str(partition))
+            print_message(command, f"{partition}{then}")
         return bool(self.missing)
 
     def report_pending(self, command: str) -> None:

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from tidelog.log.producers.abort_plan import AbortPlan
     from tidelog.manager.log_manager import LogManager
     from tidelog.manager.partition import Partition
+    from tidelog.readonly.snapshot_log import SnapshotLog
     from tidelog.readonly.transactional_id import Transaction
     from tidelog.service.requests.home import Home
 
@@ -238,7 +239,7 @@ def _by_a_start(known: Transaction, now_ms: int) -> str:
     return f"{start} aborts it {when}, or at once when a client begins with that transactional id"
 
 
-def plan_of(key: TopicPartition, log: Log, producer_id: int) -> AbortPlan:
+def plan_of(key: TopicPartition, log: Log | SnapshotLog, producer_id: int) -> AbortPlan:
     """Return the marker that would be appended to a log; errors as ``plan_abort``."""
     return plan_abort(
         key,

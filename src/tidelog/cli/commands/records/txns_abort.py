@@ -25,7 +25,6 @@ from tidelog.errors import (
 )
 from tidelog.explain.printable_text import counted, format_time
 from tidelog.explain.transactional_ids import coordinated_in
-from tidelog.log.producers.abort_plan import plan_abort
 from tidelog.readonly.snapshot_log import answer_at_once
 from tidelog.readonly.transactional_id import TRANSACTIONS_TOPIC
 from tidelog.segment.filenames import TopicPartition, parse_topic_partition
@@ -33,6 +32,7 @@ from tidelog.service.requests.transaction_abort import (
     check_none_missing,
     check_undo,
     coordinated,
+    plan_of,
     read_record,
 )
 
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
     from tidelog.cli.partition_choice import ChosenPartitions, Place
     from tidelog.log.producers.abort_plan import AbortPlan
-    from tidelog.readonly.snapshot_log import SnapshotLog
 
 
 def run_abort(args: Namespace) -> int:
@@ -62,7 +61,7 @@ def run_abort(args: Namespace) -> int:
         lambda: chosen.open(place),
         LogConfig(),
         SYSTEM_CLOCK,
-        lambda log: _plan(log, args.producer_id),
+        lambda log: plan_of(key, log, args.producer_id),
     )
     records = _count_records(chosen, place, plan)
     row: Mapping[str, Any] = as_json(plan)
@@ -116,16 +115,6 @@ def _ask_holder(path: str, producer_id: int, key: TopicPartition) -> None:
         except RequestFailed as error:
             if f"the transaction of producer {producer_id} in {key}" in error.text:
                 raise
-
-
-def _plan(log: SnapshotLog, producer_id: int) -> AbortPlan:
-    return plan_abort(
-        (log.topic, log.partition),
-        log.active_producers(),
-        producer_id,
-        log_end_offset=log.log_end_offset,
-        high_watermark=log.high_watermark,
-    )
 
 
 def _count_records(chosen: ChosenPartitions, place: Place, plan: AbortPlan) -> int:

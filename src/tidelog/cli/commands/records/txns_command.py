@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.arguments import whole
@@ -100,9 +101,7 @@ def _list(args: Namespace) -> int:
     ids = TransactionalIds(chosen.directory)
     chosen.report_missing(args.command)
 
-    def look(place: Place) -> ShownTransactions:
-        with chosen.open(place) as log:
-            return show_transactions(log, ids, up_to=up_to, aborted=not args.only_open)
+    look = partial(show_transactions, ids=ids, up_to=up_to, aborted=not args.only_open)
 
     def show(_: Place, found: ShownTransactions) -> bool:
         print_row(args, as_json(found), "\n".join(_lines(found, up_to)))
@@ -110,7 +109,7 @@ def _list(args: Namespace) -> int:
             print_message(args.command, found.damage)
         return found.damage is not None
 
-    return chosen.show_each(args, chosen.look(args.command, look), show)
+    return chosen.show_each(args, chosen.look_into(args.command, look), show)
 
 
 def _lines(found: ShownTransactions, up_to: ReadUpTo) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
@@ -70,9 +71,7 @@ def run(args: Namespace) -> int:
     ids = TransactionalIds(chosen.directory)
     topics: list[str] = []
 
-    def facts_of(place: Place) -> LogFacts:
-        with chosen.open(place) as log:
-            return describe_in(chosen.directory, log, ids=ids, with_contents=args.segments)
+    facts_of = partial(describe_in, chosen.directory, ids=ids, with_contents=args.segments)
 
     def show(place: Place, facts: LogFacts) -> bool:
         if args.json:
@@ -87,7 +86,7 @@ def run(args: Namespace) -> int:
         print(_contents_table(facts) if args.segments else _table(facts), end="")
         return facts.has_loss
 
-    code = chosen.show_each(args, chosen.look(args.command, facts_of), show)
+    code = chosen.show_each(args, chosen.look_into(args.command, facts_of), show)
     chosen.report_pending(args.command)
     report_offline(args.command, offline_directories(chosen.directory.paths))
     chosen.report_missing(args.command)

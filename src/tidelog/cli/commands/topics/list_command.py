@@ -65,11 +65,7 @@ def run(args: Namespace) -> int:
     chosen = chosen_by(args)
     chosen.report_missing(args.command)
 
-    def facts_of(place: Place) -> ListedPartition:
-        with chosen.open(place) as log:
-            return list_partition(log)
-
-    found = chosen.look(args.command, facts_of)
+    found = chosen.look_into(args.command, list_partition)
     if args.by_topic:
         return _print_topics(args, chosen, list(found))
     rows: list[tuple[str, ...]] = [_COLUMNS]

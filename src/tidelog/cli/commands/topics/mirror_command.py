@@ -118,16 +118,12 @@ def _mirror(args: Namespace, fs: FileSystem) -> list[MirroredPartition]:
 
     source = source_of(args)
     with closing(ShownWork()) as work:
-
-        def on_read(name: str, done_bytes: int, total_bytes: int) -> None:
-            work.show(f"reading {name}", done_bytes, total_bytes)
-
         return mirror_topics(
             *(source, os.path.abspath(args.target), args.topics),
             fs=fs,
             watcher=ShownWork(),
             is_plan=args.dry_run,
-            on_read=on_read,
+            on_read=lambda name, *sizes: work.show(f"reading {name}", *sizes),
         )
 
 

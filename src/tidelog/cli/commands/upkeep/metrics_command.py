@@ -14,8 +14,6 @@ from tidelog.explain.printable_text import printable
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from tidelog.cli.partition_choice import Place
-    from tidelog.explain.listed_partition import ListedPartition
     from tidelog.manager.metrics.metric import Metric
 
 
@@ -87,12 +85,7 @@ def _metrics_of_files(args: Namespace) -> tuple[list[Metric], bool]:
     fs, paths = chosen.directory.fs, chosen.directory.paths
     metrics = [metric for path in paths for metric in commit_metrics(fs, path)]
     has_loss = chosen.report_missing("metrics")
-
-    def listed(place: Place) -> ListedPartition:
-        with chosen.open(place) as log:
-            return list_partition(log)
-
-    for place, one in chosen.look("metrics", listed):
+    for place, one in chosen.look_into("metrics", list_partition):
         if one.damage is not None:
             has_loss = True
             print_message("metrics", one.damage)

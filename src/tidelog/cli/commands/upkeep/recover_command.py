@@ -81,7 +81,8 @@ def run(args: Namespace) -> int:
     from tidelog.env.system_files import SYSTEM_FILES
 
     chosen = chosen_to_change(args)
-    code = _report_missing(chosen, args.command)
+    then = "; the next writer creates it again, empty"
+    code = int(chosen.report_missing(args.command, then))
     if chosen.places and args.dry_run:
         return max(code, _print_plan(chosen, args))
     found = _recovered_here_or_there(chosen, args) if chosen.places else _Found([], [], 0)
@@ -247,15 +248,6 @@ def _print_beside(chosen: ChosenPartitions, args: Namespace) -> int:
 
     logs = [log for _, log in chosen.look(args.command, check)]
     return _print_all(chosen, _Found(logs, [], 0), SYSTEM_FILES, args)
-
-
-def _report_missing(chosen: ChosenPartitions, command: str) -> int:
-    """Print the partitions that the catalogue lists and that are not there; return 1 if any."""
-    if not (chosen.places or chosen.missing):
-        print_message(command, f"{chosen.directory.name} has no partitions")
-    for partition in chosen.missing:
-        print_message(command, f"{partition}; the next writer creates it again, empty")
-    return int(bool(chosen.missing))
 
 
 def _refusal(key: TopicPartition, error: TidelogError) -> str:

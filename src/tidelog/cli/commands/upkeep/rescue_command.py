@@ -66,13 +66,13 @@ def _rescue(args: Namespace) -> Rescued:
     )
     machine = brief_machine(SYSTEM_FILES, SYSTEM_CLOCK)
     with closing(ShownWork()) as work:
-
-        def on_read(name: str, done_bytes: int, total_bytes: int) -> None:
-            work.show(f"copying {name}", done_bytes, total_bytes)
-
         target = os.path.abspath(args.target)
+        rescue = Rescue(
+            *(source, disk, target, machine),
+            on_read=lambda name, *sizes: work.show(f"copying {name}", *sizes),
+        )
         try:
-            return Rescue(source, disk, target, machine, on_read=on_read).run()
+            return rescue.run()
         except KafkaStorageError:
             if SYSTEM_FILES.exists(target + BESIDE):
                 text = f"{target}{BESIDE} is unfinished: repeat the command, or delete that"
