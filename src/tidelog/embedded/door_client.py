@@ -17,7 +17,7 @@ from tidelog.codec.protocol.apis import (
     size_of_frame,
 )
 from tidelog.datadir.lock_file import writer_of
-from tidelog.env.clock import NS_PER_MS
+from tidelog.embedded.lock_wait import once_served
 from tidelog.env.forks import OfOneProcess, close_inherited
 from tidelog.env.unix_sockets import connect_in
 from tidelog.env.waiting import sleep_ms
@@ -56,7 +56,6 @@ _PAUSES_MS: Final = (0, 50, 100, 200, 400, 800)
 """Where there is no room it is tried again: it is noticed late that others have left."""
 RETRY_FOR_MS: Final = 45_000
 """How long what is answered with a retriable error is asked again."""
-_RETRY_MS: Final = 20
 _CHANGES_NOTHING: Final = frozenset(
     {
         *("DescribeConfigs", "DescribeGroups", "DescribeLogDirs", "DescribeProducers"),
@@ -81,15 +80,13 @@ def check_answer(answer: Mapping[str, Any]) -> None:
 
 def retried(machine: Machine, act: Callable[[], T], passing: type[KafkaError]) -> T:
     """Act until no retriable error of a class is raised, or for too long."""
-    began_ns = machine.clock.monotonic_ns()
-    while True:
-        try:
-            return act()
-        except passing as error:
-            waited_ms = (machine.clock.monotonic_ns() - began_ns) // NS_PER_MS
-            if not error.code.retriable or waited_ms > RETRY_FOR_MS:
-                raise
-        machine.sleep_ms(_RETRY_MS)
+    return once_served(
+        act,
+        RETRY_FOR_MS,
+        clock=machine.clock,
+        sleep_ms=machine.sleep_ms,
+        may_pass=lambda error: isinstance(error, passing) and error.code.retriable,
+    )
 
 
 def _error_of(code: int, reason: str | None) -> KafkaError:

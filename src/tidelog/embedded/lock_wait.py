@@ -22,6 +22,7 @@ from tidelog.errors import (
     NotServed,
     OutcomeUnknown,
     StartAborted,
+    TidelogError,
 )
 from tidelog.service.requests.request_client import KAFKA, WAIT_MS
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _POLL_MS: Final = 20
+_NOT_ANSWERED: Final = (NotServed, OutcomeUnknown)
 _log = logging.getLogger(__name__)
 
 
@@ -44,19 +46,25 @@ def check_wait(wait_ms: int) -> None:
 
 
 def once_served(
-    join: Callable[[], T], wait_ms: int, *, clock: Clock, sleep_ms: Callable[[int], None]
+    ask: Callable[[], T],
+    wait_ms: int,
+    *,
+    clock: Clock,
+    sleep_ms: Callable[[int], None],
+    may_pass: Callable[[TidelogError], bool] = lambda it: isinstance(it, _NOT_ANSWERED),
 ) -> T:
-    """Return what ``join`` returns, again for ``wait_ms`` while no process answers it.
+    """Return what ``ask`` returns, again for ``wait_ms`` while its error may pass.
 
-    The process that holds a directory may be starting again. Raises what ``join`` raised last.
+    That is by default while no process answers: the one that holds a directory may be starting
+    again. Raises what ``ask`` raised last.
     """
     until_ns = clock.monotonic_ns() + wait_ms * NS_PER_MS
     while True:
         try:
-            return join()
-        except (NotServed, OutcomeUnknown):
+            return ask()
+        except TidelogError as error:
             left_ms = (until_ns - clock.monotonic_ns()) // NS_PER_MS
-            if left_ms <= 0:
+            if left_ms <= 0 or not may_pass(error):
                 raise
         sleep_ms(min(_POLL_MS, left_ms))
 
