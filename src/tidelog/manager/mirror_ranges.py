@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.errors import (
     InconsistentTopicId,
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.staging.bundle import BundleWriter
     from tidelog.staging.staged_run import StagedRun
+
+    StageRanges = Callable[[str, Sequence["MirrorRange"]], "StagedRanges"]
+    """Reads ranges and stages their batches, each with its offsets, for a transaction of this id.
+    Where it fails, the caller deletes what was staged."""
 
 
 class MirrorRange(NamedTuple):
@@ -67,13 +71,6 @@ class StagedRanges(NamedTuple):
 
     runs: Sequence[StagedRun]
     copied: Sequence[CopiedBatches]
-
-
-class StageRanges(Protocol):
-    """Reads ranges and stages their batches, each with its offsets, for a transaction."""
-
-    def __call__(self, txn: str, ranges: Sequence[MirrorRange]) -> StagedRanges:
-        """Stage all ranges; where it fails, the caller deletes what was staged for ``txn``."""
 
 
 @contextmanager

@@ -213,9 +213,7 @@ class TransactionCoordinator:
         ``producer_id`` and ``epoch`` are those that the producer has, -1 for a new one.
         Source: Kafka TransactionCoordinator.handleInitProducerId.
         """
-        self.shards.check(transactional_id)
-        if not transactional_id:
-            raise Refusal(ErrorCode.INVALID_REQUEST, _NO_ID)
+        self._check_id(transactional_id)
         limit_ms = self._manager.config.transaction_max_timeout_ms
         if not 0 < timeout_ms <= limit_ms:
             raise Refusal(
@@ -308,11 +306,15 @@ class TransactionCoordinator:
             # A partition whose record is lost would never get a marker.
             await self._flushes.wait_if_wanted(home)
 
-    def _checked(self, transactional_id: str, producer: tuple[int, int]) -> Transaction:
-        """Return the id of a request; refuse another producer's, or a fenced one's."""
+    def _check_id(self, transactional_id: str) -> None:
+        """Refuse an id whose part of the topic is not loaded, and an empty one."""
         self.shards.check(transactional_id)
         if not transactional_id:
             raise Refusal(ErrorCode.INVALID_REQUEST, _NO_ID)
+
+    def _checked(self, transactional_id: str, producer: tuple[int, int]) -> Transaction:
+        """Return the id of a request; refuse another producer's, or a fenced one's."""
+        self._check_id(transactional_id)
         known = self.transactions.get(transactional_id)
         if known is None or known.producer_id != producer[0]:
             raise Refusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
@@ -567,9 +569,7 @@ class TransactionCoordinator:
 
     def described(self, name: str) -> dict[str, Any]:
         """Return what DescribeTransactions says of an id."""
-        self.shards.check(name)
-        if not name:
-            raise Refusal(ErrorCode.INVALID_REQUEST, _NO_ID)
+        self._check_id(name)
         known = self.transactions.get(name)
         if known is None:
             raise Refusal(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
