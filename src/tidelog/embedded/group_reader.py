@@ -14,6 +14,7 @@ from tidelog.codec.one_line import Told, open_or_closed, shortened
 from tidelog.codec.text import check_group
 from tidelog.embedded.topic_reads import consumed
 from tidelog.embedded.transaction import Transaction
+from tidelog.env.attempts import Closable
 from tidelog.env.forks import OfOneProcess
 from tidelog.env.waiting import IdleTime
 from tidelog.errors import (
@@ -30,7 +31,6 @@ from tidelog.staging.group_step import CommittedAt
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Iterator
-    from typing import Self
     from uuid import UUID
 
     from tidelog.datadir.catalogue import Topic
@@ -413,7 +413,7 @@ class GroupMember(OfOneProcess, Told):
             raise InvalidArgument(f"the reader of group {self.group!r} is closed")
 
 
-class GroupReader(GroupMember):
+class GroupReader(GroupMember, Closable):
     """Reads topics for a consumer group, from its committed positions on; used by one thread.
 
     Iterating yields the records that are there, partition by partition in turns, and then waits for
@@ -438,12 +438,6 @@ class GroupReader(GroupMember):
     One reader at a time reads a partition for a group: there is no assignment as among Kafka's
     consumers.
     """
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __iter__(self) -> Iterator[ConsumedRecord]:
         """Yield records, and wait for new ones for ever; errors as ``read``."""

@@ -26,6 +26,7 @@ from tidelog.embedded.joined_source import JoinedSource
 from tidelog.embedded.lock_wait import check_wait, once_served
 from tidelog.embedded.logs import Appended
 from tidelog.embedded.topic_writer import TopicWriter
+from tidelog.env.attempts import Closable
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.machine import brief_machine
 from tidelog.env.paths import absolute_path
@@ -51,7 +52,6 @@ from tidelog.segment.filenames import check_topic_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-    from typing import Self
 
     from tidelog.config.sources import SettingValue
     from tidelog.embedded.transaction import Transaction
@@ -132,7 +132,7 @@ def _directories_of_one(paths: Sequence[str], *, is_awaited: bool) -> list[str]:
     ]
 
 
-class JoinedLogs(JoinedReads):
+class JoinedLogs(JoinedReads, Closable):
     """The topics of a data directory that another program has open. Any thread may use it.
 
     It reads as ``open_directory_read_only`` does, beside the process and without a lock, and sees
@@ -146,12 +146,6 @@ class JoinedLogs(JoinedReads):
         super().__init__(path, *more, machine=machine, wait_ms=wait_ms)
         self._readers: WeakSet[GroupReader] = WeakSet()
         self._turns = itertools.count()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the connection, and all readers; what was appended stays."""

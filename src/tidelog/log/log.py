@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.codec.compression import Codec
+from tidelog.env.attempts import Closable
 from tidelog.errors import (
     InvalidArgument,
     KafkaError,
@@ -69,7 +70,7 @@ if TYPE_CHECKING:
 DEFAULT_PRODUCER_CONFIG: Final = ProducerStateConfig()
 
 
-class Log(ReadableLog):
+class Log(ReadableLog, Closable):
     """The log of one partition.
 
     Every change runs under one lock, ``LogState.lock``, which guards the segments, the offsets,
@@ -691,12 +692,6 @@ class Log(ReadableLog):
         self._expiration.cancel()
         with self._state.lock:
             closing.delete_locked(self._state)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _names_in(fs: FileSystem, directory: str) -> list[str]:

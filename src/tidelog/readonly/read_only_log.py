@@ -13,6 +13,7 @@ from tidelog.codec.checkpoint_file import LEADER_EPOCH_FILE, read_leader_epochs
 from tidelog.codec.given_values import check_offsets
 from tidelog.codec.one_line import Drawn
 from tidelog.codec.shown_rows import HighWatermark, LastStable, LogEnd, LogStart
+from tidelog.env.attempts import Closable
 from tidelog.env.moments import time_ms
 from tidelog.errors import (
     CorruptFile,
@@ -52,7 +53,6 @@ from tidelog.segment.filenames import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import Self
     from uuid import UUID
 
     from tidelog.env.files import FileSystem
@@ -126,7 +126,7 @@ def open_read_only(
     return ReadOnlyLog(directory, fs=files, lines=known, read_lines=read_lines, on_damage=on_damage)
 
 
-class ReadOnlyLog(Drawn):
+class ReadOnlyLog(Drawn, Closable):
     """One partition's log as it was when it was opened; used by one thread at a time.
 
     Offsets and ``segments`` are those of that moment: records appended later are not seen. Files
@@ -169,12 +169,6 @@ class ReadOnlyLog(Drawn):
             f" high_watermark={self.high_watermark}, log_end_offset={self.log_end_offset},"
             f" segments={len(self.segments)}"
         )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the files and drop what was read of the indexes; a later read opens them again."""

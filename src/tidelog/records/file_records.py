@@ -9,6 +9,7 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.codec.layout import byte_view
+from tidelog.env.attempts import Closable
 from tidelog.errors import CorruptMessage
 from tidelog.kernels import rows
 from tidelog.lazy import np
@@ -20,8 +21,6 @@ from tidelog.records.memory import walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import TracebackType
-    from typing import Self
 
     from tidelog.codec.layout import Buffer
     from tidelog.env.files import FileSystem, OpenFile
@@ -82,7 +81,7 @@ class Piece(NamedTuple):
         return self._replace(batches=batches.slice(first, last)) if first < last else None
 
 
-class FileRecords:
+class FileRecords(Closable):
     """The batches in bytes ``[start, end)`` of a file, which is borrowed unless ``open`` opened it.
 
     After ``pieces`` or ``headers`` is exhausted, ``error`` is what stopped it, None at the end of
@@ -124,17 +123,6 @@ class FileRecords:
         records = cls(fs.open(path, "r"))
         records._owns_file = True
         return records
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the file if ``open`` opened it."""
@@ -286,7 +274,7 @@ class FileRecords:
                 yield position, piece.batches.header(index)
 
 
-class FileSlice:
+class FileSlice(Closable):
     """Bytes ``[position, position + size)`` of a file, which stays open until the slice is closed.
 
     The result of a read of a log, to be sent by ``sendfile`` or read, then closed. A slice holds
@@ -300,17 +288,6 @@ class FileSlice:
         self.position = position
         self.size = size
         self._is_closed = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __len__(self) -> int:
         return self.size

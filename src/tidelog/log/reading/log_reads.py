@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from tidelog.env.attempts import Closable
 from tidelog.errors import OffsetOutOfRange
 from tidelog.log.reading.committed import AbortedFilter, AbortedTransaction, without_aborted
 from tidelog.log.reading.offset_lookup import SearchedLog
@@ -24,7 +25,6 @@ from tidelog.segment.txn_index import collect_aborted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from typing import Self
 
     from tidelog.errors import CorruptMessage
     from tidelog.log.offsets import LogOffsets
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class FetchData:
+class FetchData(Closable):
     """What a read found; close it, or use it in a ``with``, to release the file.
 
     ``slice`` may begin with a batch that starts below the offset asked for, and may end inside a
@@ -78,12 +78,6 @@ class FetchData:
         """Release the file."""
         if self.slice is not None:
             self.slice.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class LogView(NamedTuple):
