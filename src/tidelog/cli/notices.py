@@ -83,6 +83,8 @@ SENTENCES: Final = {
     "roll-put-off": "{directory}: the active segment stays, since no new one can be made: {reason}",
     "segment-truncated": "{path}: truncated at byte {position:,}: {reason}",
     "segment-split": "{path} held offsets too far apart and was split: {reason}",
+    "producers-not-recalled": "{path} cannot be read: producers that repeat several requests may be"
+    " refused: {reason}",
     "snapshot-not-written": "{path} could not be written: {reason}",
     "snapshot-not-deleted": "{path} could not be deleted: {reason}",
     "snapshot-dropped": "{path} cannot be read and was deleted: {reason}",
