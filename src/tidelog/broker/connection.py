@@ -18,7 +18,6 @@ from tidelog.broker.dispatch import Pending, PendingLater
 from tidelog.broker.no_room import write_no_room
 from tidelog.codec.layout import byte_view
 from tidelog.codec.protocol.apis import (
-    PRODUCE,
     SIZE_BYTES,
     apis,
     frame_number,
@@ -136,17 +135,18 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def eof_received(self) -> bool:
-        """Close the connection, once all records that were sent are appended.
+        """Close the connection, once all records without acknowledgements are appended.
 
-        A client that wants no acknowledgements may leave as soon as it has sent them; what has come
-        behind a held one would be dropped. For anything else, nobody waits who sends no more.
+        Their client may leave as soon as it has sent them, and what has come behind a held one
+        would be dropped. Others leave when they have waited too long, and send again: what they
+        have sent before would come twice, and hold room until then.
         """
         self._has_ended = True
         return self._is_appending()
 
     def _is_appending(self) -> bool:
-        """Whether records wait for their partition, and later requests for them."""
-        return any(slot.number == PRODUCE and slot.holds_others for slot in self._slots)
+        """Whether records that nobody sends again wait for their partition."""
+        return any(slot.holds_others and not slot.is_awaited for slot in self._slots)
 
     @property
     def descriptor(self) -> int:
@@ -284,6 +284,7 @@ class Connection(asyncio.BufferedProtocol):
         now = self._taken_at = self._loop.time()
         if isinstance(answer, Pending):
             slot = _Slot(number, start, now, holds_others=answer.holds_others)
+            slot.is_awaited = answer.is_awaited
             self._slots.append(slot)
             self._is_held = answer.holds_others or len(self._slots) >= _MOST_PENDING
             more_bytes = max(answer.size_bytes - _USUAL_MEMORY * len(frame), 0)
@@ -520,7 +521,10 @@ class LocalConnection(Connection):
 class _Slot:
     """A response that is to be sent after those before it."""
 
-    __slots__ = ("holds_others", "is_done", "number", "parts", "start", "waits_from")
+    __slots__ = (
+        *("holds_others", "is_awaited", "is_done"),
+        *("number", "parts", "start", "waits_from"),
+    )
 
     def __init__(
         self,
@@ -538,6 +542,7 @@ class _Slot:
         self.parts = parts
         self.is_done = is_done
         self.holds_others = holds_others
+        self.is_awaited = True
 
 
 def _new_buffer(size: int) -> memoryview:

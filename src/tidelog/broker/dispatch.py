@@ -32,6 +32,8 @@ class Pending:
     size_bytes = 0
     """About what memory the elements of the request take."""
     holds_others = True
+    is_awaited = True
+    """Whether the client waits for it; one that wants no acknowledgements does not."""
 
     def __init__(
         self, header: RequestHeader, answer: Later | Coroutine[Any, Any, dict[str, Any] | None]
@@ -136,6 +138,7 @@ class Dispatcher:
             return _response(header, answer)
         pending = _pending(header, answer)
         pending.size_bytes = size_bytes
+        pending.is_awaited = values.get("acks") != 0
         return pending
 
     def _offer(self) -> dict[str, Any]:

@@ -285,6 +285,7 @@ class _Late(Pending):
 
     def __init__(self, ms: int, found: list[Any] | Pending) -> None:
         self.holds_others = True
+        self.is_awaited = not isinstance(found, Pending) or found.is_awaited
         self._ms = ms
         self._found = found
 

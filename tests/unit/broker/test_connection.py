@@ -321,19 +321,41 @@ def test_a_client_that_leaves_before_its_answer_gives_its_room_back() -> None:
     with_home(test, socket_request_max_bytes=200_000, queued_max_request_bytes=200_000)
 
 
-@pytest.mark.parametrize("acks", [0, 1])
-def test_what_a_client_has_sent_before_it_left_is_appended(acks: int) -> None:
+def test_what_a_client_has_sent_before_it_left_is_appended() -> None:
     """Also behind records whose partition was held; then the connection is closed."""
 
     async def test(home: BrokerHome) -> None:
         line = Line(home)
         with held(home):
-            line.feed(produce(1, acks=acks) + produce(2, acks=acks) + fetch(3, 60_000, offset=3))
+            line.feed(produce(1, acks=0) + produce(2, acks=0) + fetch(3, 60_000, offset=3))
             assert line.connection.eof_received()
             await settled()
             assert not line.wire.is_closed
         async with asyncio.timeout(10):
             while not line.wire.is_closed:  # noqa: ASYNC110 - nothing rings
+                await asyncio.sleep(0)
+        assert home.logs.partition("t", 0).log.log_end_offset == 2
+
+    with_home(test)
+
+
+@pytest.mark.parametrize("acks", [-1, 1])
+def test_records_whose_client_gave_up_waiting_are_appended_once(acks: int) -> None:
+    """It sends them again on its next connection, as often as a partition is held for too long."""
+
+    async def test(home: BrokerHome) -> None:
+        with held(home):
+            for _ in range(3):
+                first = Line(home)
+                first.feed(produce(1, acks=acks) + produce(2, acks=acks))
+                await settled()
+                if not first.connection.eof_received():
+                    first.connection.close()
+                await settled()
+            line = Line(home)
+            line.feed(produce(1, acks=acks) + produce(2, acks=acks))
+        async with asyncio.timeout(10):
+            while numbers(line) != [1, 2]:  # noqa: ASYNC110 - nothing rings
                 await asyncio.sleep(0)
         assert home.logs.partition("t", 0).log.log_end_offset == 2
 

@@ -26,7 +26,6 @@ _SIZE: Final = struct.Struct(">i")
 SIZE_BYTES: Final = _SIZE.size
 """Bytes of the size before each request and response."""
 API_VERSIONS: Final = 18
-PRODUCE: Final = 0
 """The number of the request that a client begins with."""
 
 
