@@ -148,6 +148,11 @@ class ThreadCall(Generic[T]):
             self._function = None  # what it holds may be large
         return is_dropped
 
+    def fail(self, error: BaseException) -> None:
+        """Raise an error where the call is waited for, instead of making it."""
+        if self._result.set_running_or_notify_cancel():
+            self._result.set_exception(error)
+
     async def result(self) -> T:
         """Await the result; a task that is cancelled drops the call, or waits for its end."""
         waiting = asyncio.wrap_future(self._result)

@@ -21,7 +21,9 @@ from tests.machinery.broker_home import (
     write,
 )
 
+from tidelog.broker.client_request import Disconnect
 from tidelog.codec.compression import Codec
+from tidelog.env.event_loop import OwnThreads
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaStorageError
 from tidelog.manager.partition import Partition
@@ -105,6 +107,45 @@ def test_records_wait_in_their_order() -> None:
         assert not home.broker._appends._queues
 
     with_broker(test)
+
+
+def no_thread(*_: Any) -> None:
+    """Fail as a system that has too many threads."""
+    raise RuntimeError("can't start new thread")
+
+
+def test_records_are_refused_where_there_is_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their client is not left waiting, and the partition takes records again."""
+
+    async def test(home: BrokerHome) -> None:
+        with held(home), monkeypatch.context() as patch:
+            patch.setattr(OwnThreads, "submit", no_thread)
+            waiting = [begin(home.produce("t", b"%d" % number)) for number in range(2)]
+            for one in waiting:
+                with pytest.raises(Disconnect, match="new thread"):
+                    await answered(one)
+        assert code(await home.produce("t", b"a")) is ErrorCode.NONE
+        assert [record.value for record in home.logs.read("t")] == [b"a"]
+
+    with_broker(test)
+
+
+def test_a_group_continues_after_there_was_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its members hear that they have to join again, and get their assignment then."""
+
+    async def test(home: BrokerHome) -> None:
+        await home.ask("FindCoordinator", 0, key="g")
+        member_id = (await joined(home))["memberId"]
+        generation = (await answered(begin(joined(home, member_id))))["generationId"]
+        with held(home, OFFSETS_TOPIC), monkeypatch.context() as patch:
+            patch.setattr(OwnThreads, "submit", no_thread)
+            found = await answered(begin(synced(home, member_id, generation)))
+            assert code(found) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        generation = (await answered(begin(joined(home, member_id))))["generationId"]
+        found = await answered(begin(synced(home, member_id, generation)))
+        assert found["assignment"] == b"all"
+
+    with_broker(test, group_initial_rebalance_delay_ms=0)
 
 
 def watched_appends(monkeypatch: pytest.MonkeyPatch) -> list[bool]:

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tidelog.env.event_loop import OwnThreads, ThreadCall, in_thread
+from tidelog.errors import KafkaStorageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,6 +94,8 @@ class Appends:
                 else:
                     turn = partial(queue.take_turn, _PATIENCE_S, len(queue.calls))
                     await in_thread(turn, threads=self._threads)
+        except RuntimeError as error:  # the system has no thread for it
+            queue.fail(error)
         finally:
             del self._queues[queue.partition]
             for call, _ in queue.calls:
@@ -116,7 +119,7 @@ class _Queue:
         """Make up to ``most`` calls; return False at one that cannot be made here and now."""
         partition = self.partition
         for _ in range(min(most, len(self.calls))):
-            call, is_long = self.calls[0]
+            is_long = self.calls[0][1]
             if is_long and not with_long:
                 return False
             with partition.listeners:
@@ -124,8 +127,19 @@ class _Queue:
                 if log is None:
                     return False
                 try:
-                    self.calls.popleft()
-                    call.make()
+                    # Not the one that was looked at: ``fail`` may have taken that meanwhile.
+                    self.calls.popleft()[0].make()
                 finally:
                     partition.unlock(log)
         return True
+
+    def fail(self, reason: RuntimeError) -> None:
+        """Make none of the calls that wait: who waits for them would do so for ever.
+
+        The executor may still take the turn for which it had no thread, and finds none of them.
+        """
+        while self.calls:
+            call, _ = self.calls.popleft()
+            error = KafkaStorageError(f"{self.partition} was not appended to: {reason}")
+            error.__cause__ = reason
+            call.fail(error)
