@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter, deque
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.broker.client_request import Disconnect
@@ -189,7 +190,8 @@ class _ClockTimers:
         timer = _ClockTimer(task)
 
         def run() -> None:
-            self._loop.call_soon_threadsafe(timer.run)
+            with suppress(RuntimeError):  # the loop was closed
+                self._loop.call_soon_threadsafe(timer.run)
 
         timer.handle = self._scheduler.schedule(name, run, delay_ms=delay_ms)
         return timer

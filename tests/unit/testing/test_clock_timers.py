@@ -22,3 +22,16 @@ def test_a_task_that_is_cancelled_before_its_turn_does_not_run() -> None:
         assert ran == ["kept"]
 
     asyncio.run(scenario())
+
+
+def test_a_timer_that_a_broker_has_left_behind_does_not_stop_the_clock() -> None:
+    """A broker that was stopped in the middle of a transaction would have continued later."""
+    clock, ran = ManualClock(), []
+
+    async def scenario() -> None:
+        _ClockTimers(clock).schedule("late", lambda: ran.append("late"), delay_ms=10)
+
+    asyncio.run(scenario())
+    clock.advance(10)
+
+    assert not ran
