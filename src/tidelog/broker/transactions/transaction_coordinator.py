@@ -231,6 +231,8 @@ class TransactionCoordinator:
                 if known.state in DECIDED:
                     raise Refusal(ErrorCode.CONCURRENT_TRANSACTIONS)
                 if is_repeat and known.state is not State.ONGOING:
+                    # The request that it repeats may have failed to make that durable.
+                    await self._flushes.wait_if_wanted(self._home(transactional_id))
                     return known.producer_id, known.epoch
                 if known.state is State.ONGOING:
                     known = await self._abort_for_next(known)
