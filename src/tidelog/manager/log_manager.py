@@ -21,6 +21,7 @@ from tidelog.env.scheduler import InlineScheduler
 from tidelog.errors import (
     InvalidArgument,
     KafkaStorageError,
+    UnknownTopicOrPartition,
 )
 from tidelog.log.loading.cut_keeper import KeepCuts
 from tidelog.log.loading.load_watch import SILENT
@@ -481,8 +482,10 @@ class LogManager(OfOneProcess):
                 self._apply_config(name)
         self.cleaning.reconfigure(config)
 
-    def delete_topic(self, name: str) -> None:
+    def delete_topic(self, name: str, topic_id: UUID | None = None) -> None:
         """Delete a topic; its files are deleted after ``file.delete.delay.ms``, or at ``close``.
+
+        With an id, only the topic that has it: there may be another one of the name by now.
 
         Raises UnknownTopicOrPartition, also where a directory that is not open here holds a part,
         and KafkaStorageError. Where a disk fails on the way the topic may be deleted all the same:
@@ -490,6 +493,8 @@ class LogManager(OfOneProcess):
         """
         with self._changing():
             topic = self.topic(name)
+            if topic_id not in {None, topic.topic_id}:
+                raise UnknownTopicOrPartition(f"topic {name} was deleted, and is another one now")
             try:
                 self._deleter.delete_topic(name)
             finally:

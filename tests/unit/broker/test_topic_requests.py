@@ -55,6 +55,26 @@ def test_ids_that_are_not_known_are_looked_for_together(monkeypatch: pytest.Monk
     with_broker(test)
 
 
+def test_a_topic_that_is_deleted_by_its_id_is_not_one_made_since() -> None:
+    """Others may delete it and make it again while the request waits for their changes."""
+
+    async def test(home: BrokerHome) -> None:
+        manager = home.logs.manager
+        first = manager.topic("t").topic_id
+        with manager.shared.registry.change_lock:
+            named = [{"topicId": first, "name": None}]
+            asked = home.asking("DeleteTopics", 6, topics=named)
+            for _ in range(3):
+                await asyncio.sleep(0)
+            home.logs.delete_topic("t")
+            home.logs.create_topic("t")
+        (answer,) = (await asked)["responses"]
+        assert code(answer) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert manager.topic("t").topic_id != first
+
+    with_broker(test)
+
+
 def test_a_topic_is_created_as_it_is_asked_for() -> None:
     """With its settings; what cannot be had is refused, each with its code."""
 

@@ -129,7 +129,9 @@ class TopicAdmin:
                 answer |= {"name": found, "topicId": self._manager.topic(found).topic_id}
                 if name is None and answer["topicId"] != topic_id:  # made again meanwhile
                     raise Refusal(ErrorCode.UNKNOWN_TOPIC_ID)
-                await in_thread(partial(self._manager.delete_topic, found))
+                # Others may make it again while this waits for their changes.
+                only = topic_id if name is None else None
+                await in_thread(partial(self._manager.delete_topic, found, only))
             except KafkaError as error:
                 answer |= refused(error)
             responses.append(answer)
