@@ -198,7 +198,8 @@ class TransactionCoordinator:
 
     async def new_id(self) -> int:
         """Return the id of a new producer; raise KafkaError if there is none to give out."""
-        if self._producer_ids.has_next:
+        # Not while a thread reserves a block: it is about to take the first id of that.
+        if self._producer_ids.has_next and not self._reserving.locked():
             return self._producer_ids.next()
         async with self._reserving:  # else two threads would use it at once
             if self._producer_ids.has_next:  # a block was reserved meanwhile
