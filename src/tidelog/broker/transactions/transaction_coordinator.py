@@ -133,10 +133,11 @@ class TransactionCoordinator:
 
     def _keep(self, found: Transaction) -> None:
         old = self.transactions.get(found.transactional_id)
-        if old is not None:
-            self._by_producer.pop(old.producer_id, None)
         self.transactions[found.transactional_id] = found
         self._by_producer[found.producer_id] = found
+        # Only of another producer: a thread that appends would take its own for unknown meanwhile.
+        if old is not None and old.producer_id != found.producer_id:
+            self._by_producer.pop(old.producer_id, None)
 
     async def _look_for_expired(self) -> None:
         """Forget ids that were not used for ``transactional.id.expiration.ms``, and come back."""
