@@ -90,7 +90,7 @@ class JoinedReads(ReadOnlyLogs):
     def _check_id(self, name: str, found: UUID | None) -> None:
         known = self._listed.get(name)
         if known is not None and found not in {None, known[1].topic_id}:
-            del self._listed[name]
+            self._listed.pop(name, None)  # unless another thread has done so
             raise UnknownTopicOrPartition(f"topic {name} was deleted, and is another one now")
 
     @contextmanager

@@ -29,8 +29,9 @@ class TopicNames:
         found = self._still_named(wanted)
         if len(found) < len(wanted):
             topics = self._manager.topics()
-            self._names = {topic.topic_id: name for name, topic in topics.items()}
-            found = {one: self._names[one] for one in wanted if one in self._names}
+            names = {topic.topic_id: name for name, topic in topics.items()}
+            found = {one: names[one] for one in wanted if one in names}
+            self._names = names  # by now another thread may have replaced it, too
         return found
 
     def _still_named(self, topic_ids: set[UUID]) -> dict[UUID, str]:

@@ -1,0 +1,28 @@
+"""What is known of topics in a program that has joined another, while several threads ask."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from tidelog.embedded.joined_reads import JoinedReads
+from tidelog.errors import UnknownTopicOrPartition
+
+
+class Vanishing(dict[str, Any]):
+    """Topics, each of which another thread forgets right after it was looked up."""
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return a topic, and forget it."""
+        return self.pop(key, default)
+
+
+def test_two_readers_that_see_a_topic_replaced_both_hear_of_it() -> None:
+    """The second one finds that it was forgotten already."""
+    logs = JoinedReads.__new__(JoinedReads)
+    logs._listed = Vanishing(t=(0, SimpleNamespace(topic_id=UUID(int=1))))
+    with pytest.raises(UnknownTopicOrPartition, match="another one now"):
+        logs._check_id("t", UUID(int=2))
