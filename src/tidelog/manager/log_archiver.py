@@ -193,7 +193,8 @@ class LogArchiver:
         self.log.maybe_increment_log_start_offset(min(state.start, self.log.deletable_end))
 
     def _sweep(self, now_ms: int) -> int:
-        if now_ms - self._swept_ms < SWEEP_MS:
+        # Also after a clock that was set back: nothing would be deleted until it gets there.
+        if abs(now_ms - self._swept_ms) < SWEEP_MS:
             return 0
         self._swept_ms = now_ms
         return self._copier.sweep(now_ms)

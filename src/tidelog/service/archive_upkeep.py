@@ -6,6 +6,8 @@ One pass is one call. Kafka: ``RemoteLogManager``.
 from __future__ import annotations
 
 import logging
+import re
+from contextlib import contextmanager
 from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+_VARYING: Final = re.compile(r"\w*\d[\w.-]*")
+"""What differs each time in an error of a store: how long it was asked, and names of objects."""
 _COUNTS: Final = (
     "RemoteCopyRequestsPerSec",
     "RemoteCopyBytesPerSec",
@@ -74,8 +78,11 @@ class Archiving(ManagerPart):
         self._archivers: dict[TopicPartition, LogArchiver] = {}
         self._reasons: dict[TopicPartition | _Claim, str] = {}
         """Why the last pass over a log, or over a claim, failed."""
-        self._swept_ms: dict[_Claim, int | None] = {}
-        """When an archive that its log has left was swept last; None: nothing is left of it."""
+        self._swept_ms: dict[tuple[_Claim, bool], int | None] = {}
+        """When an archive that is continued no longer was swept last; None: nothing is left of it.
+
+        The flag says whether its topic is deleted.
+        """
         self._throttle: Final = CopyThrottle(
             shared.machine.clock, lambda: config().remote_log_manager_copy_max_bytes_per_second
         )
@@ -100,8 +107,8 @@ class Archiving(ManagerPart):
         self._machine.scheduler.run_all("tidelog-archive", tasks, threads)
         for what in self._reasons.keys() - wanted.keys() - settled.keys():
             del self._reasons[what]
-        for claim in self._swept_ms.keys() - settled.keys():  # it may be left again
-            del self._swept_ms[claim]
+        for swept in [one for one in self._swept_ms if one[0] not in settled]:  # may be left again
+            del self._swept_ms[swept]
 
     def metrics(self) -> Iterator[Metric]:
         """Yield how far the archives are, and what was done since the start."""
@@ -141,7 +148,7 @@ class Archiving(ManagerPart):
             return
         except (TidelogError, OSError) as error:
             reason = str(error)
-            if self._reasons.get(what) != reason:
+            if _VARYING.sub("#", self._reasons.get(what, "")) != _VARYING.sub("#", reason):
                 passes = isinstance(error, StoreUnavailable | ArchiveOvertaken)
                 level = logging.WARNING if passes else logging.ERROR
                 _log.log(level, "archive-failed log=%s reason=%s", what, reason)
@@ -152,9 +159,22 @@ class Archiving(ManagerPart):
             if self._reasons.pop(what, None) is not None:
                 _log.info("archive-works-again log=%s", what)
 
-    def _archive(self, key: TopicPartition) -> None:
+    @contextmanager
+    def _exclusive(self, key: TopicPartition) -> Iterator[Callable[[], None]]:
+        """As ``Cleaning.exclusive``; CleaningAborted at once for a partition that is moved.
+
+        That may take hours, and a pass over many of them would wait for each.
+        """
+        if self._registry.future(key) is not None:
+            raise CleaningAborted(f"{key} is being moved")
         with self._cleaning.exclusive(key) as check:
+            yield check
+
+    def _archive(self, key: TopicPartition) -> None:
+        with self._exclusive(key) as check:
             log = self._registry.served(key).log
+            if not log.config.remote_storage_enable:  # altered, or made again, during this pass
+                return
             reason = why_not_archived(key.topic, log.config)
             if reason is not None:
                 raise KafkaStorageError(f"{key}: {reason}")
@@ -216,26 +236,39 @@ class Archiving(ManagerPart):
         if archive is None or archive.uri != self._store.name:
             return
         if key is None:
-            if known.is_deleted and end_archive(self._machine, self._store, *claim):
+            end = partial(end_archive, self._machine, self._store, *claim)
+            if known.is_deleted and self._sweep_if_due((claim, True), end):
                 _log.info("archive-ended log=%s", claim)
         elif known.archive is not None:
             self._disable(key, claim.data_dir)
         else:
-            self._sweep(key, claim)
+            self._sweep_if_due((claim, False), partial(self._sweep, key, claim))
 
-    def _sweep(self, key: TopicPartition, claim: _Claim) -> None:
-        """Delete what was removed a day ago from an archive that its log has left."""
-        now_ms, swept_ms = self._machine.clock.now_ms(), self._swept_ms.get(claim, 0)
-        if swept_ms is None or now_ms - swept_ms < SWEEP_MS:
-            return
-        with self._cleaning.exclusive(key):
+    def _sweep_if_due(self, what: tuple[_Claim, bool], sweep: Callable[[], bool]) -> bool:
+        """Sweep an archive, once an hour; return whether nothing is left of it since this time.
+
+        Each time its versions are read again: at each pass those of a deleted topic would take more
+        requests than all that is archived.
+        """
+        now_ms, swept_ms = self._machine.clock.now_ms(), self._swept_ms.get(what, 0)
+        if swept_ms is None or abs(now_ms - swept_ms) < SWEEP_MS:
+            return False
+        is_done = sweep()
+        self._swept_ms[what] = None if is_done else now_ms
+        return is_done
+
+    def _sweep(self, key: TopicPartition, claim: _Claim) -> bool:
+        """Delete what was removed a day ago from an archive that its log has left.
+
+        Returns whether nothing is left of it.
+        """
+        with self._exclusive(key):
             if self._registry.served(key).log.data_dir != claim.data_dir:
-                return
-            is_done = sweep_archive(self._machine, self._store, *claim)
-        self._swept_ms[claim] = None if is_done else now_ms
+                return False
+            return sweep_archive(self._machine, self._store, *claim)
 
     def _disable(self, key: TopicPartition, data_dir: str) -> None:
-        with self._cleaning.exclusive(key):
+        with self._exclusive(key):
             log = self._registry.served(key).log
             if log.data_dir != data_dir or log.config.remote_storage_enable:
                 return

@@ -113,6 +113,7 @@ def test_what_was_copied_by_hand_since_stays(store: Timed) -> None:
         manager.delete_topic("t")
         archive(manager)
         store.now_ms = REMOVED_MS
+        home.clock.advance(SWEEP_MS)
         archive(manager)
         assert claims_among(home.files()) == []
         state = Chain(store, topic_id, 0, manager.machine.rng).read()

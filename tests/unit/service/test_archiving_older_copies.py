@@ -24,6 +24,7 @@ from tests.unit.service.test_archiving import (
 from tidelog.archive.claim_file import claims_among
 from tidelog.archive.copier import REMOVED_MS
 from tidelog.manager.archiving import ArchiveTerms, archive_log
+from tidelog.manager.log_archiver import SWEEP_MS
 from tidelog.manager.whole_log import archived_batches
 from tidelog.readonly.missing.gaps import find_gaps
 from tidelog.readonly.read_files import reading
@@ -137,7 +138,7 @@ def test_an_archive_that_has_ended_is_not_ended_again_by_an_older_disk(store: Ti
         assert len(store.objects) == count + 1  # to learn what time it is there
         assert metrics_of(manager, "FailedLogsCount") == 0
         store.now_ms = REMOVED_MS
-        archive(manager)
+        home.clock.advance(SWEEP_MS)
         assert objects_of(store) == len(claims_among(home.files())) == 0
 
 
