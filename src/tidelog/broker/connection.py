@@ -132,6 +132,9 @@ class Connection(asyncio.BufferedProtocol):
     def close(self) -> None:
         """Close the connection at once."""
         if self._transport is not None:
+            # The transport drops what it is given from now on, and a file would be sent without it.
+            _release(self._out)
+            self._out.clear()
             self._transport.abort()
 
     def eof_received(self) -> bool:
@@ -347,10 +350,14 @@ class Connection(asyncio.BufferedProtocol):
         slot.parts, slot.is_done = parts, True
         now = self._loop.time()
         self._count(slot.number, now - slot.start, now - slot.waits_from)
-        while self._slots and self._slots[0].is_done:
-            done = self._slots.popleft()
-            if done.parts is not None:
-                self._add(done.parts)
+        try:
+            while self._slots and self._slots[0].is_done:
+                done = self._slots.popleft()
+                if done.parts is not None:
+                    self._add(done.parts)
+        except (OSError, TidelogError) as caught:
+            self._close_for(caught)
+            return
         self._pump()
         self._take_held()
 
@@ -375,19 +382,28 @@ class Connection(asyncio.BufferedProtocol):
     # Responses
 
     def _add(self, parts: list[Any]) -> None:
-        """Add a response to what is to be sent; all that come together take one call."""
+        """Add a response to what is to be sent; all that come together take one call.
+
+        Raises OSError, TidelogError where a file cannot be read: then nothing was added.
+        """
         small: list[bytes] = [size_of_frame(parts)]
-        for part in parts:
-            if not isinstance(part, FileSlice):
-                small.append(part)
-            elif part.size < _SENDFILE_BYTES:
-                with part:
-                    small.append(_whole(part))
-            else:
-                self._out += (b"".join(small), part)
-                small = []
+        found: list[bytes | FileSlice] = []
+        try:
+            for part in parts:
+                if not isinstance(part, FileSlice):
+                    small.append(part)
+                elif part.size < _SENDFILE_BYTES:
+                    with part:
+                        small.append(_whole(part))
+                else:
+                    found += (b"".join(small), part)
+                    small = []
+        except BaseException:
+            _release(parts)
+            raise
         if small:
-            self._out.append(b"".join(small))
+            found.append(b"".join(small))
+        self._out += found
 
     def _pump(self) -> None:
         """Send as much as the socket takes; the rest follows when it takes more."""
@@ -402,8 +418,11 @@ class Connection(asyncio.BufferedProtocol):
                     part.close()
         except (OSError, TidelogError) as error:
             # The client waits for as many bytes as the response has said: there is no way back.
-            _log.warning("connection-closed host=%s reason=%s", self._peer.host, error)
-            self.close()
+            self._close_for(error)
+
+    def _close_for(self, error: Exception) -> None:
+        _log.warning("connection-closed host=%s reason=%s", self._peer.host, error)
+        self.close()
 
     def _next_bytes(self) -> bytes:
         """Return what is to be sent up to the next slice."""

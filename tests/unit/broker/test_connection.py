@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import random
 import tracemalloc
 from contextlib import suppress
@@ -17,6 +18,7 @@ from tidelog.broker.room import Room
 from tidelog.codec.protocol.apis import SIZE_BYTES, api_named, frame_size, size_of_frame
 from tidelog.codec.varint import write_unsigned_varint
 from tidelog.records.builder import build_batch
+from tidelog.records.file_records import FileSlice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -130,10 +132,10 @@ def produce(number: int, size: int = 10, acks: int = 1) -> bytes:
     return frame("Produce", 9, number, acks=acks, timeoutMs=1, topicData=data)
 
 
-def fetch(number: int, wait_ms: int, offset: int = 0) -> bytes:
-    """Return a request for records that waits for some."""
+def fetch(number: int, wait_ms: int, offset: int = 0, times: int = 1) -> bytes:
+    """Return a request for records that waits for some, and names their partition ``times``."""
     given = {"partition": 0, "fetchOffset": offset, "partitionMaxBytes": 1 << 20}
-    topics = [{"topic": "t", "partitions": [given]}]
+    topics = [{"topic": "t", "partitions": [given] * times}]
     return frame("Fetch", 12, number, maxWaitMs=wait_ms, minBytes=1, topics=topics)
 
 
@@ -592,6 +594,61 @@ def test_files_are_released_when_a_connection_ends() -> None:
         await settled()
         waiting.connection.close()
         await settled()
+        assert holders(home) == before
+
+    with_home(test)
+
+
+@pytest.mark.parametrize("wait_ms", [0, 60_000])
+def test_a_client_whose_records_cannot_be_read_is_not_left_waiting(
+    monkeypatch: pytest.MonkeyPatch, wait_ms: int
+) -> None:
+    """The disk may fail once the answer is known; no file stays open for it."""
+
+    def fail(_: FileSlice) -> bytes:
+        raise OSError(errno.EIO, "the disk failed")
+
+    async def test(home: BrokerHome) -> None:
+        await home.produce("t", b"first")
+        before, offset = holders(home), int(wait_ms > 0)
+        monkeypatch.setattr(FileSlice, "read", fail)
+        line = Line(home)
+        line.feed(fetch(1, wait_ms, offset, times=2))
+        await settled()
+        await home.produce("t", b"second", acks=1)
+        await settled()
+        assert line.wire.is_closed
+        assert not line.wire.written
+        assert holders(home) == before
+
+    with_home(test)
+
+
+class ClosingWire(Wire):
+    """A transport that is closed at the next turn of the loop, as asyncio's is."""
+
+    def abort(self) -> None:
+        """Close, and say so later."""
+        if not self.is_closed:
+            asyncio.get_running_loop().call_soon(super().abort)
+        self.is_closed = True
+
+
+def test_nothing_is_sent_on_a_connection_that_is_being_closed() -> None:
+    """A file would follow without what says that it comes: its client would take it for more."""
+
+    async def test(home: BrokerHome) -> None:
+        await home.produce("t", b"x" * 40_000)
+        before = holders(home)
+        line = Line(home)
+        line.wire = line.connection._transport = ClosingWire()
+        line.wire.protocol = line.connection
+        line.feed(
+            fetch(1, 0) + frame("Produce", 9, 2, acks=0, timeoutMs=1, topicData=[]) + b"\xff" * 9
+        )
+        await settled()
+        assert line.wire.is_closed
+        assert not line.wire.written
         assert holders(home) == before
 
     with_home(test)
