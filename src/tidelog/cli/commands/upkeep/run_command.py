@@ -214,8 +214,8 @@ def _reload(
         check_dynamic(given, new)
         logs.manager.update_config(config)
     except (TidelogError, OSError) as error:
+        counters.has_refused_settings = True  # first: who sees the line may ask for the health
         events.error("settings-not-taken reason=%s", error)
-        counters.has_refused_settings = True
         return given
     counters.has_refused_settings = False
     levels.apply(config.tidelog_log_levels, args.log_levels)
