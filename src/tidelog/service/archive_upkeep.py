@@ -247,8 +247,8 @@ class Archiving(ManagerPart):
     def _sweep_if_due(self, what: tuple[_Claim, bool], sweep: Callable[[], bool]) -> bool:
         """Sweep an archive, once an hour; return whether nothing is left of it since this time.
 
-        Each time its versions are read again: at each pass those of a deleted topic would take more
-        requests than all that is archived.
+        A sweep reads all versions of the archive. Sweeping deleted topics in every pass would send
+        more requests to the store than copying does.
         """
         now_ms, swept_ms = self._machine.clock.now_ms(), self._swept_ms.get(what, 0)
         if swept_ms is None or abs(now_ms - swept_ms) < SWEEP_MS:

@@ -1,4 +1,4 @@
-"""What is known of topics in a program that has joined another, while several threads ask."""
+"""Looking up topics from several threads of a program that has joined another."""
 
 from __future__ import annotations
 

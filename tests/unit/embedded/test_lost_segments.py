@@ -96,7 +96,7 @@ def test_a_read_behind_them_misses_nothing(tmp_path: Path, where: dict[str, int]
 
 @pytest.mark.parametrize("end", [2, 4])
 def test_a_read_that_begins_or_ends_at_them_comes_to_them(tmp_path: Path, end: int) -> None:
-    """As that of a follower which had read what lies before, or of committed records only."""
+    """Like a follower that has read up to there, or a reader of committed records only."""
     lose_a_segment(tmp_path)
     beside = tidelog.open_directory_read_only(tmp_path)
 

@@ -97,7 +97,7 @@ def test_only_the_end_of_a_recent_log_is_looked_at() -> None:
     [("unreadable", 10), ("index of garbage", RECALLED_BYTES // 4), ("damaged batch", 10)],
 )
 def test_an_older_segment_that_is_bad_keeps_no_log_from_being_opened(fault: str, size: int) -> None:
-    """What is known without it is known, without a gap: the rest is as in Kafka."""
+    """The batches after the bad part are recalled, without a gap; the rest is as in Kafka."""
     home = LogHome(index_interval_bytes=1)
     log = home.open()
     for at in range(8):
