@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -36,8 +36,12 @@ _MAY_HAVE_MORE: Final = (re.compile(rb"\}\s*,"), re.compile(rb"\n\s*null\s*,"))
 """What texts with a comma outside of brackets have; flat objects do not, and need no other look."""
 
 
-def is_deep(text: bytes) -> bool:
-    """Return whether more than ``MOST_LEVELS`` brackets are open somewhere in what may be JSON."""
+def are_deep(texts: Iterable[bytes]) -> bool:
+    """Return whether a text, which may be JSON, has more than ``MOST_LEVELS`` brackets open."""
+    return any(_is_deep(text) for text in texts if len(text) > MOST_LEVELS)
+
+
+def _is_deep(text: bytes) -> bool:
     if text.count(b"[") + text.count(b"{") <= MOST_LEVELS:
         return False
     return int(_levels(text)[1].max(initial=0)) > MOST_LEVELS

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidelog.arrow.json_levels import MOST_LEVELS, are_single, is_deep
+from tidelog.arrow.json_levels import MOST_LEVELS, are_deep, are_single
 from tidelog.arrow.rounded_numbers import rounded_rows
 from tidelog.errors import InvalidArgument
 
@@ -264,7 +264,7 @@ def _read(values: Sequence[bytes], members: pa.Schema | None) -> pa.Table:
     """
     from pyarrow import json as arrow_json  # noqa: PLC0415 - few read JSON
 
-    if any(map(is_deep, values)):
+    if are_deep(values):
         raise pa.ArrowInvalid(f"it is nested more than {MOST_LEVELS} levels deep")
     lines = [b'{"i":%d,"v":%b}\n' % pair for pair in enumerate(values)]
     longest = max(map(len, lines))
