@@ -21,10 +21,8 @@ from tidelog.segment.filenames import (
     REMOTE_INDEX_CACHE,
     TopicPartition,
     check_topic_name,
-    is_delete_directory,
-    is_future_directory,
     is_log_file,
-    is_stray_directory,
+    is_suffixed_directory,
     log_directory_name,
     parse_segment_file,
     parse_topic_partition,
@@ -206,12 +204,7 @@ def lies_twice(first: str, second: str) -> KafkaStorageError:
 
 def is_kept_apart(name: str) -> bool:
     """Return whether a directory of this name is Kafka's or tidelog's, but no live partition."""
-    return (
-        name == REMOTE_INDEX_CACHE
-        or is_delete_directory(name)
-        or is_future_directory(name)
-        or is_stray_directory(name)
-    )
+    return name == REMOTE_INDEX_CACHE or is_suffixed_directory(name)
 
 
 def _holds_log(fs: FileSystem, path: str) -> bool:

@@ -13,7 +13,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.datadir.catalogue import METADATA_TOPIC
-from tidelog.datadir.partition_directories import is_directory, is_kept_apart, survey
+from tidelog.datadir.partition_directories import is_directory, survey
 from tidelog.env.clock import NS_PER_MS
 from tidelog.env.files import WRONG_KIND
 from tidelog.errors import KafkaStorageError, StartAborted, TidelogError
@@ -23,12 +23,12 @@ from tidelog.manager.lifecycle.directory_closer import DirectoryCloser
 from tidelog.manager.lifecycle.load_progress import LoadProgress
 from tidelog.manager.manager_part import ManagerPart
 from tidelog.segment.filenames import (
-    REMOTE_INDEX_CACHE,
     TopicPartition,
     is_delete_directory,
     is_future_directory,
     is_log_file,
     is_stray_directory,
+    is_suffixed_directory,
     log_directory_name,
     parse_topic_partition,
 )
@@ -268,9 +268,9 @@ class LogLoading(ManagerPart):
         live = {log_directory_name(*key) for key in surveyed.live if key.topic != METADATA_TOPIC}
         live |= self._listed & surveyed.foreign.keys()  # loading them reports why they are not used
         for name in sorted(self._machine.fs.list(path)):
-            is_other = is_kept_apart(name) and name != REMOTE_INDEX_CACHE
             if name in live or (
-                is_other and is_directory(self._machine.fs, os.path.join(path, name))
+                is_suffixed_directory(name)
+                and is_directory(self._machine.fs, os.path.join(path, name))
             ):
                 yield name
 

@@ -138,6 +138,7 @@ def test_the_suffix_determines_the_kind_of_a_directory() -> None:
     assert list(map(filenames.is_future_directory, names)) == [False, True, False, False]
     assert list(map(filenames.is_delete_directory, names)) == [False, False, True, False]
     assert list(map(filenames.is_stray_directory, names)) == [False, False, False, True]
+    assert list(map(filenames.is_suffixed_directory, names)) == [False, True, True, True]
 
 
 @pytest.mark.parametrize("suffix", ["delete", "future", "stray"])
@@ -149,6 +150,7 @@ def test_only_a_name_that_kafka_gives_schedules_a_directory(name: str, suffix: s
     assert not filenames.is_delete_directory(full)
     assert not filenames.is_future_directory(full)
     assert not filenames.is_stray_directory(full)
+    assert not filenames.is_suffixed_directory(full)
 
 
 @pytest.mark.parametrize(
