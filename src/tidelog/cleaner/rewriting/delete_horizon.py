@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from tidelog.records.array_rows import Bools
     from tidelog.records.batch_columns import BatchColumns
 
-"""Attribute bit: the batch's base timestamp is its delete horizon."""
-
 
 def new_horizon(now_ms: int, delete_retention_ms: int) -> int:
     """Return the horizon, in ms, of the batches that get theirs in a cleaning at ``now_ms``."""
