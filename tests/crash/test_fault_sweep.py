@@ -65,7 +65,7 @@ class Facts(NamedTuple):
     epochs: tuple[object, ...]
 
     def is_like(self, *others: Facts) -> bool:
-        """Return whether it is one of ``others``, but for epochs, which may be from any of them.
+        """Return whether it is one of ``others``, except epochs, which may be from any of them.
 
         As in Kafka, a refused append may have assigned its epoch.
         """

@@ -156,7 +156,7 @@ class Partition:
 
     def _find(self, file_name: str) -> Path:
         path = DATA / self.case / file_name
-        # What is the same before and after the adoption is listed once.
+        # A file that the adoption does not change is listed once.
         is_elsewhere = self.case.startswith(ADOPTED) and not path.exists()
         return DATA / self.case.removeprefix(f"{ADOPTED}/") / file_name if is_elsewhere else path
 

@@ -137,7 +137,7 @@ def kept_by_opening(partition: Partition) -> dict[str, bytes]:
 
 
 def test_opening_and_closing_changes_no_file(indexed: Partition, tmp_path: Path) -> None:
-    """A log that was shut down cleanly is left as found, but for what Kafka would tidy up too."""
+    """A log that was shut down cleanly is left as found, except what Kafka tidies up, too."""
     log = open_copy(indexed, tmp_path)
 
     log.close()

@@ -30,7 +30,7 @@ SOURCES: Final = "sources"
 
 @cache
 def shared_by(file: str) -> str | None:
-    """Name what tests of a file, given by its path in the checkout, share with those of others."""
+    """Name what tests of a file, given by its path in the checkout, share with tests of others."""
     if file.startswith("tests/tidy/"):
         return SOURCES
     return SPARK if SESSION.search((ROOT / file).read_text("utf-8")) else None

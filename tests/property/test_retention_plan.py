@@ -63,7 +63,7 @@ def make(path: str, case: Case) -> None:
 
 
 def run(*arguments: object) -> list[Any]:
-    """Run a command and return its JSON lines, but for counts at the end."""
+    """Run a command and return its JSON lines, except counts at the end."""
     raw, err = io.BytesIO(), io.StringIO()
     out = io.TextIOWrapper(raw)
     with redirect_stdout(out), redirect_stderr(err):

@@ -76,9 +76,9 @@ PHRASES: Final = (
     Phrase(r"\bsee_``fs``", "what the parameter is", "clock:_see_``fs``"),
     Phrase(r"(?<!-)\banew\b", "again", "opened_anew;written_anew,_for", "move-begun-anew;reopened"),
     Phrase(
-        r"\bbut_for_(a|an|the|that|those|this|its|their|one)\b",
+        r"\bbut_for_(a|an|the|that|those|this|its|their|one)\b|,_but_for\b",
         "except",
-        "empty_but_for_the_header;all_but_for_those",
+        "empty_but_for_the_header;all_but_for_those;if_it_fails,_but_for_CommitUnfinished",
         "not_for_that_but_for",
     ),
     Phrase(r"\b(die|dies|died)_on_the_way\b", "crash midway", "a_pipeline_that_dies_on_the_way"),
@@ -101,6 +101,32 @@ PHRASES: Final = (
         "it_is_ongoing;it_goes_on_to_fail",
     ),
     Phrase(r"\bfrom_the_begin\b|\bat_the_begin\b", "start, beginning", "bytes_from_the_begin"),
+    Phrase(
+        r"(?-i:What)_(is|was|were|are)_\w+(_\w+)?_(when|while|where|before|since|until|once)_[^.;]*"
+        r"_(is|are|stays?|counts|comes|holds|ends|takes)\b",
+        "the noun, as subject of a sentence or two",
+        "What_was_yielded_last_when_a_loop_is_left_comes_again",
+        "What_was_appended_before_each_truncation.;Return_what_was_sent_before_it_is_closed",
+    ),
+    Phrase(
+        r"\b(that|those)_(of|in|from)_(that|those|it|them|others|another_one)\b"
+        r"(?!_time)",
+        "the noun again",
+        "with_those_of_others;that_of_another_one;which_becomes_that_of_it",
+        "that_of_another_directory;those_of_one_topic;records_until_those_of_that_time",
+    ),
+    Phrase(
+        r"(?-i:So)_(it|they)_do(es)?_(where|with|if|after|until|when|for)\b",
+        "the verb again",
+        "So_they_do_where_it_is_lost",
+        "It_waits,_so_it_does_so_on_a_thread",
+    ),
+    Phrase(
+        r"\bgives?_(a|the|its|each)_\w+_no_\w|\bdoes_not_end_as\b",
+        "does not pass ..., use ...; is not a complete ...",
+        "this_Spark_gives_a_task_no_ids_of_its_query;it_does_not_end_as_a_cut_file",
+        "gives_no_task_an_id",
+    ),
     Phrase(r"\bnobody_asked\b", "was not requested", "nobody_asked_to_move"),
 )
 PAGE_FOLDERS: Final = ("benchmarks", "docs", "examples", "peer", "src", "tests", "tools")

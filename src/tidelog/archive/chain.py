@@ -126,7 +126,7 @@ class Chain:
         claim_epoch: int,
         cleaned: int = 0,
     ) -> None:
-        """Create the next version after ``state``, which becomes that of it.
+        """Create the next version after ``state``, and bring ``state`` to it.
 
         Whether it was created is decided by reading it; see ``Objects.create``.
 

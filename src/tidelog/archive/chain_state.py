@@ -38,11 +38,11 @@ class ChainState:
 
     ``entries`` are the live segments in order of offsets; each begins where the one before ends, or
     where a skip does. ``removed`` are those that are no longer in the log, by name, whose objects
-    may still be there; ``removed_in`` are the versions that removed them, and ``truncated`` those
-    of them that were not below the start. ``start`` is the first offset of the log. ``claim_epoch``
-    and ``incarnation`` say who may commit: nobody, to a snapshot, of which ``partitions`` is how
-    many its topic has; None for others. ``cleaned``: below that, segments were cleaned before they
-    were archived.
+    may still be there; ``removed_in`` are the versions that removed them, and ``truncated`` the
+    removed ones that were not below the start. ``start`` is the first offset of the log.
+    ``claim_epoch`` and ``incarnation`` say who may commit: nobody, to a snapshot, of which
+    ``partitions`` is how many its topic has; None for others. ``cleaned``: below that, segments
+    were cleaned before they were archived.
     """
 
     version: int = 0

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     _Counts = list[float]
-    """How many answers, the seconds that they took, and those of them that they have waited."""
+    """How many answers, the seconds that they took, and how many of these they have waited."""
 
 _REQUESTS: Final = ("kafka.network", "RequestMetrics")
 _GROUPS: Final = ("kafka.coordinator.group", "GroupMetadataManager")

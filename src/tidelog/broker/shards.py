@@ -59,7 +59,7 @@ class Shards:
         self._take_up = take_up
         self._failed: dict[int, KafkaError] = {}
         self._loading: set[int] = set()
-        """Those of them that are being read again."""
+        """The failed ones that are being read again."""
         self.loaded: Final = asyncio.Event()
         """Set once all partitions were read, or could not be."""
         self._is_closed = False

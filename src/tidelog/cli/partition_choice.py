@@ -169,8 +169,8 @@ class ChosenPartitions(NamedTuple):
     def report_missing(self, command: str, then: str = "") -> bool:
         """Print each missing partition on stderr, and ``then``; return whether there is one.
 
-        So it does with an unreadable catalogue: what it lists is then unknown. Of a data directory
-        without partitions it prints that.
+        If the catalogue is unreadable, it prints that too: which partitions it lists is unknown
+        then. And it prints if a data directory has no partitions.
         """
         if not (self.places or self.missing):
             print_message(command, f"{self.directory.name} has no partitions")

@@ -35,7 +35,7 @@ def begin_line() -> None:
 
 
 def json_line(row: object) -> str:
-    """Return a value as one line of JSON with text as it is, but for unprintable characters."""
+    """Return a value as one line of JSON with text as it is, except unprintable characters."""
     return printable_json(_json_encoder().encode(row))
 
 

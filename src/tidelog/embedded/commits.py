@@ -46,7 +46,7 @@ def commit_when_possible(
     A running service, or a program that has called ``tidelog.open``, commits it within about a
     second. Kafka does not; nor does a process that writes and ends, after which it is committed
     here. A transaction that was committed before is skipped, even while the directory is in use.
-    If it fails, but for CommitUnfinished, its staged files are deleted.
+    Its staged files are deleted if it fails, except by CommitUnfinished.
 
     Args:
         data_dirs: all data directories that hold partitions of the topics.

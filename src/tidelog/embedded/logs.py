@@ -604,8 +604,9 @@ class Logs(OfOneProcess, DrawnLogs):
             group: a consumer group; its positions are kept as Kafka keeps them.
             partitions: only those of each topic; None: all, with those that are added later.
             start: where partitions without a committed position begin: ``earliest`` or ``latest``.
-                So they do where that position is no longer in the log, or in another topic of this
-                name; ``none``: an error there, and the earliest record where there is none.
+                Partitions begin there, too, if their position is no longer in the log, or belongs
+                to another topic of this name. ``none``: such a position is an error, and
+                partitions without one begin with the earliest record.
             isolation: an ``Isolation`` or its word.
 
         Raises:

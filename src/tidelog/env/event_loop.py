@@ -60,7 +60,7 @@ async def in_thread(
 
 
 class OwnThreads(ThreadPoolExecutor):
-    """Threads for calls that must not wait for those of others; their owner shuts them down.
+    """Threads for calls that must not wait for other calls; their owner shuts them down.
 
     Args: how many threads, and what their names begin with.
     """

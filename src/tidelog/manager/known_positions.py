@@ -81,7 +81,7 @@ class KnownPositions:
                 found = log.columns_by_transaction(max(start, log.log_start_offset), end, opened)
                 with log.watch("reading positions"):
                     self._take(through(found), log.directory)
-            # What was dropped while this was read, the next look takes notice of.
+            # Not past records dropped meanwhile, so that the next look begins again.
             self._read_to = end if log.replaced_end == replaced_end else min(end, self._read_to)
             self._opened = opened
             self._log, self._cuts = ref(log), cuts

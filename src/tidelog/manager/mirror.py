@@ -303,8 +303,9 @@ class Mirror:
     ) -> list[tuple[MirroredPartition, MirrorRange]]:
         """Put off the positions of groups whose records are not copied yet.
 
-        A directory's checkpoint has no position before its record, but that of another one may be
-        seconds younger. Groups would pass over what the mirror appends there once it is a source.
+        A directory's checkpoint has no position before its record, but the checkpoint of another
+        directory may be seconds younger. Groups would pass over what the mirror appends there once
+        it is a source.
         """
         if len(self._source.paths) == 1:
             return planned

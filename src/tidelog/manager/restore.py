@@ -1,7 +1,7 @@
 """Restores an archive to a data directory, with the files that were archived.
 
-The directory is made beside the target and renamed once it is complete. What was restored before an
-interruption is kept if it has the right checksum. Kafka has no such tool.
+The directory is made beside the target and renamed once it is complete. Files that an interrupted
+restore has left are kept if they have the right checksum. Kafka has no such tool.
 """
 
 from __future__ import annotations

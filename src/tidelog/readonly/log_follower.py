@@ -138,7 +138,7 @@ class LogFollower:
     def columns(self) -> Iterator[RecordColumns]:
         """Yield the records that have come since the last call; none if the log has not changed.
 
-        What was yielded last when a loop over them is left comes again with the next call.
+        If a loop over them is left early, the next call yields the last ones again.
 
         Raises:
             OffsetOutOfRange: ``next_offset`` is below the log start or above the log end by now;

@@ -129,7 +129,7 @@ def open_read_only(
 class ReadOnlyLog(Drawn, Closable):
     """One partition's log as it was when it was opened; used by one thread at a time.
 
-    Offsets and ``segments`` are those of that moment: records appended later are not seen. Files
+    Offsets and ``segments`` stay as they were then: records appended later are not seen. Files
     stay open until ``close``, up to a number; where one that is to be read was replaced, deleted or
     cut meanwhile, the read continues in the files that are there now.
     """

@@ -116,7 +116,7 @@ def checksum_matches(data: memoryview, at: int, size: int, crc: int) -> bool:
 
 
 def checksum(data: bytes | memoryview, crc: int = 0) -> int:
-    """Return the checksum of bytes from ``CRC_START`` on; ``crc`` is that of those before."""
+    """Return the checksum of bytes from ``CRC_START`` on; ``crc``: of the bytes before."""
     return zlib.crc32(data, crc)
 
 

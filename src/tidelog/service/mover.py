@@ -461,7 +461,7 @@ class PartitionMover(ManagerPart):
     def _abandon(self, key: TopicPartition, reason: str) -> None:
         """End a move. The copy stays if the log's disk failed: it may be all that is left.
 
-        So it does if the catalogues may name either place, as ``_stay`` leaves them.
+        The copy also stays if the catalogues may name either place, as ``_stay`` leaves them.
         """
         copy = self._registry.future(key)
         try:

@@ -255,7 +255,8 @@ class Reconciler(ManagerPart):
     def _keep_aside(found: FoundLog) -> None:
         """Close a copy that is not used now; where that fails the next start recovers it.
 
-        So it does after an unclean end: what was not flushed then is not made whole by a flush now.
+        The next start also recovers it after an unclean end: a flush now makes nothing whole that
+        was not flushed then.
         """
         if close_log(found.log) is not None or not found.log_dir.was_clean:
             found.log_dir.doubted.add(found.log.directory)

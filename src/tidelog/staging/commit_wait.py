@@ -82,7 +82,7 @@ class CommitWait(Wait[ReadyFiles, "CommittedTransaction"]):
     def run(self) -> CommittedTransaction:
         """Commit, or let the holder of the directory commit; return what was committed.
 
-        If it fails, but for CommitUnfinished, the staged files are deleted.
+        The staged files are deleted if it fails, except by CommitUnfinished.
 
         Raises:
             CommitTimeout: the directory stayed in use; nothing was written, and nothing will be.

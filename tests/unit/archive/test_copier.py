@@ -499,7 +499,7 @@ def test_indexes_that_were_built_again_are_no_other_history(store: ObjectModel, 
 
 
 def test_a_damaged_segment_stops_the_copy_before_it(store: ObjectModel, data: Path) -> None:
-    """What is sound before it is there."""
+    """Sound segments before it are in the archive."""
     second = LogOfFiles(data).closed_segments()[1]
     damage_batch(data, "t", second.base_offset)
 

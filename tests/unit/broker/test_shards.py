@@ -265,7 +265,7 @@ def test_a_partition_that_is_well_again_is_taken_up() -> None:
 
 
 def test_a_directory_that_fails_later_does_the_same() -> None:
-    """What was read before it failed is not served any more."""
+    """Groups that were read from it are not served any more."""
 
     async def test(home: BrokerHome) -> None:
         assert await positions(home, AT_0, AT_1) == [5, 5]

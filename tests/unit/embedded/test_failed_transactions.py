@@ -148,7 +148,7 @@ def test_records_that_were_taken_before_an_interrupt_are_not_left_out(
 def test_a_writer_of_a_busy_directory_commits_nothing_after_a_failed_write(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What was staged since the last flush is dropped as a whole; then it can be repeated."""
+    """All records staged since the last flush are dropped; then they can be repeated."""
     home = home_with_topic(monkeypatch)
     machine = Machine(home.fs, home.clock, InlineScheduler(), Random(1), home.clock.advance)
     writer = BusyWriter(BusyDirectory(home.path, machine=machine), "t", codec=Codec.NONE)

@@ -97,7 +97,7 @@ def test_an_offset_outside_the_log_has_no_place(offset: int) -> None:
 
 
 def test_a_snapshot_beside_a_truncation_is_of_one_moment() -> None:
-    """What was looked up while the log was cut counts for nothing: it is asked again."""
+    """A place looked up while the log was cut does not count: it is looked up again."""
     log = filled()
     log.update_high_watermark(17)
     looks: list[int] = []

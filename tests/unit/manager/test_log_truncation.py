@@ -100,7 +100,7 @@ def test_a_truncation_that_stops_half_way_has_lowered_the_line(cleaner: bool) ->
 
 @CLEANER
 def test_the_line_of_a_deleted_log_goes(cleaner: bool) -> None:
-    """That of another one stays as it is, lowered by a truncation; a new log begins dirty."""
+    """The line of another log stays as it is, lowered by a truncation; a new log begins dirty."""
     home = ManagerHome()
     with opened(home, cleaner=cleaner) as manager:
         for name in ("other", "t"):

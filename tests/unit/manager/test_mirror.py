@@ -414,7 +414,7 @@ def test_a_mirror_ends_where_a_source_without_records_does(*, is_new: bool) -> N
 
 
 def test_what_compaction_took_from_the_source_stays_a_gap() -> None:
-    """What was copied before it stays in the mirror until it is compacted there."""
+    """Records copied before the compaction stay in the mirror until it is compacted, too."""
     homes = homes_with(b"a", cleanup_policy="compact")
     homes.mirror()
     with homes.source() as logs:

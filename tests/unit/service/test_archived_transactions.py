@@ -34,7 +34,7 @@ def aborted_across_the_border(
 ) -> LogService:
     """Return a service with a transaction of an archived segment, aborted in the active one.
 
-    Its record is 1; those of others are 0, 2, 3 and 6.
+    Its record is 1; 0, 2, 3 and 6 are in no aborted transaction.
     """
     manager = service(home)
     manager.create_topic("t", config=ARCHIVED)

@@ -258,8 +258,8 @@ def _each(
 ) -> list[dict[str, Any]]:
     """Act on one log after the other, and report each; return what was done.
 
-    A log that fails does not keep the others waiting: its error is raised at the end, with those
-    of others that fail, and ``notes``, which the result would have held.
+    A log that fails does not keep the others waiting: its error is raised at the end, with the
+    errors of other logs, and ``notes``, which the result would have held.
     """
     rows: list[dict[str, Any]] = []
     errors: list[KafkaStorageError | CorruptMessage] = []

@@ -90,8 +90,9 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
         batch_id = context.getLocalProperty(BATCH_ID)
         if query_id is None or batch_id is None:
             raise InvalidArgument(
-                f"PySpark {pyspark.__version__} gives a task no ids of query and batch,"
-                " without which a streaming write cannot be repeated safely"
+                f"PySpark {pyspark.__version__} does not pass a task the ids of its query and"
+                " batch, without which a streaming write cannot be repeated safely; use another"
+                " release"
             )
         stream = StreamBatch(query_id, int(batch_id))
         return stage_task(

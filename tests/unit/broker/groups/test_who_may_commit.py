@@ -1,4 +1,4 @@
-"""Whose positions of a group are taken, and with which error those of others are refused."""
+"""Whose positions of a group are taken, and with which error others are refused."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ def test_aborted_transactions_are_found_in_later_segments() -> None:
 
 
 def test_reads_between_appends_find_each_transaction_once_it_is_aborted() -> None:
-    """What a reader has learned of the segments holds for those of that moment only."""
+    """A reader learns again of the segments once one of them has changed."""
     log = log_of(b"first")
     found = []
     for producer_id in range(5):

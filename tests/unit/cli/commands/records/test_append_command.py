@@ -436,7 +436,7 @@ def test_a_bad_line_beside_a_service_stops_there(topic: Cli) -> None:
 def test_after_a_part_of_the_input_the_way_without_parts_is_named(
     topic: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was appended before the disk was full stays."""
+    """Records appended before the disk was full stay."""
     lines = tmp_path / "lines"
     lines.write_bytes((b"x" * 20_000 + b"\n") * 200)
     pwrite, calls = SystemFile.pwrite, count(1)

@@ -202,7 +202,7 @@ def test_a_deletion_is_planned_beside_a_writer(rolled: Cli) -> None:
 def test_a_deletion_is_planned_while_the_writer_deletes_segments(
     rolled: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is gone when it is to be read is looked for again; no directory is offline for it."""
+    """A file that is gone when it is read is looked for again; no directory is offline for it."""
     is_deleted = False
     really_open = SystemFiles.open
 
