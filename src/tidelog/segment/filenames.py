@@ -63,7 +63,7 @@ _SUFFIXED: Final = {
     suffix: re.compile(rf"(\S+)-(\S+)\.(\S+){suffix}", re.ASCII) for suffix in _DIRECTORY_SUFFIXES
 }
 _MADE: Final = re.compile(
-    rf"[a-zA-Z0-9._-]+-[0-9]+\.[0-9a-f]{{32}}(?:{'|'.join(_DIRECTORY_SUFFIXES)})"
+    rf"[a-zA-Z0-9._-]+-([0-9]+)\.[0-9a-f]{{32}}(?:{'|'.join(_DIRECTORY_SUFFIXES)})"
 )
 
 
@@ -268,7 +268,8 @@ def is_suffixed_directory(name: str) -> bool:
 
 def _is_made(name: str, suffix: str | tuple[str, ...]) -> bool:
     # The pattern takes twenty times as long, and nearly all of thousands have no suffix.
-    return name.endswith(suffix) and _MADE.fullmatch(name) is not None
+    found = _MADE.fullmatch(name) if name.endswith(suffix) else None
+    return found is not None and int(found[1]) <= INT32_MAX
 
 
 def current_directory_of_future(path: str) -> str | None:

@@ -136,7 +136,9 @@ def test_a_directory_in_another_is_refused(paths: tuple[str, ...]) -> None:
     assert home.files("/") == []
 
 
-@pytest.mark.parametrize("name", ["photos", "my copy-0", "dbus-1", "a-0.x-delete"])
+@pytest.mark.parametrize(
+    "name", ["photos", "my copy-0", "dbus-1", "a-0.x-delete", f"a-{2**31}.{'0' * 32}-future"]
+)
 def test_a_directory_of_no_partition_is_left_alone(
     name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
