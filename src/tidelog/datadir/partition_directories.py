@@ -21,6 +21,7 @@ from tidelog.segment.filenames import (
     REMOTE_INDEX_CACHE,
     TopicPartition,
     check_topic_name,
+    is_future_directory,
     is_log_file,
     is_suffixed_directory,
     log_directory_name,
@@ -29,7 +30,7 @@ from tidelog.segment.filenames import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
+    from collections.abc import Container, Iterable, Iterator
     from random import Random
     from uuid import UUID
 
@@ -151,9 +152,9 @@ def survey(
     for name in fs.list(path) if names is None else names:
         if name in without or is_kept_apart(name):
             continue
-        key = partition_of(name)
         if not is_directory(fs, os.path.join(path, name)):
             continue
+        key = partition_of(name)
         if key is None:
             foreign[name] = "its name is not <topic>-<partition>"
         elif (reason := links.why_foreign(os.path.join(path, name))) is not None:
@@ -178,6 +179,12 @@ def live_partitions(fs: FileSystem, path: str) -> list[TopicPartition]:
         if links.why_foreign(directory) is None:
             live.append(key)
     return sorted(live)
+
+
+def find_copies(fs: FileSystem, path: str) -> Iterator[tuple[TopicPartition, str]]:
+    """Yield each copy of a move in a data directory, with its path; raises OSError."""
+    for name in sorted(filter(is_future_directory, fs.list(path))):
+        yield parse_topic_partition(name), os.path.join(path, name)
 
 
 def partition_of(name: str) -> TopicPartition | None:

@@ -5,14 +5,13 @@ Kafka: ``kafka-log-dirs.sh``, which asks a broker.
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tidelog.datadir.log_dir_description import LogDirDescription, ReplicaInfo
-from tidelog.errors import InvalidTopic, KafkaStorageError, UnknownTopicOrPartition
+from tidelog.datadir.partition_directories import find_copies
+from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
 from tidelog.readonly.read_only_log import open_read_only
-from tidelog.segment.filenames import is_future_directory, parse_topic_partition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -49,17 +48,11 @@ def _replicas(
         with suppress(UnknownTopicOrPartition), part.open(*key) as log:
             ends[key] = log.log_end_offset
             yield ReplicaInfo(*key, log.size_bytes, 0, is_future=False)
-    for name in part.fs.list(part.path):
-        if not is_future_directory(name):
+    for key, path in find_copies(part.fs, part.path):
+        if not is_chosen(*key):
             continue
-        try:
-            key = parse_topic_partition(name)
-            if not is_chosen(*key):
-                continue
-            path = os.path.join(part.path, name)
-            with open_read_only(path, fs=part.fs) as log:
-                known = ends.get(key)
-                lag = None if known is None else max(known - log.log_end_offset, 0)
-                yield ReplicaInfo(*key, log.size_bytes, lag, is_future=True)
-        except (InvalidTopic, UnknownTopicOrPartition):
-            continue  # not a copy, or one that has taken the place of its log meanwhile
+        # It may have taken the place of its log meanwhile.
+        with suppress(UnknownTopicOrPartition), open_read_only(path, fs=part.fs) as log:
+            known = ends.get(key)
+            lag = None if known is None else max(known - log.log_end_offset, 0)
+            yield ReplicaInfo(*key, log.size_bytes, lag, is_future=True)

@@ -28,7 +28,12 @@ from tidelog.datadir.cluster_metadata.broker_settings import formatted, is_defau
 from tidelog.datadir.effective_config import is_about_tiers, without_tiers
 from tidelog.datadir.known_setting import ConfigSource
 from tidelog.datadir.metadata_files import META_PROPERTIES_FILE, read_meta_properties
-from tidelog.datadir.partition_directories import PartitionLinks, random_id, survey
+from tidelog.datadir.partition_directories import (
+    PartitionLinks,
+    find_copies,
+    random_id,
+    survey,
+)
 from tidelog.errors import CommitPending, KafkaStorageError
 from tidelog.manager.consumer_groups import is_of_live_topic
 from tidelog.manager.producer_ids import next_block
@@ -37,7 +42,7 @@ from tidelog.readonly.cluster_metadata import (
     read_bootstrap_types,
     read_cluster_metadata,
 )
-from tidelog.segment.filenames import TopicPartition, is_future_directory, log_directory_name
+from tidelog.segment.filenames import TopicPartition, log_directory_name
 from tidelog.staging.journal_names import list_journals
 from tidelog.staging.ready import waiting
 from tidelog.staging.ready_expiry import applied
@@ -201,8 +206,8 @@ def _problems_of_directories(manager: LogManager) -> Iterator[str]:
             yield f"log.dirs cannot name {path}: it has a comma"
         if os.fsencode(path).decode(errors="replace") != path:
             yield f"log.dirs cannot name {path}: it is not UTF-8"
-        for name in sorted(filter(is_future_directory, fs.list(path))):
-            yield f"a move is not finished: {os.path.join(path, name)}"
+        for _, copy in find_copies(fs, path):
+            yield f"a move is not finished: {copy}"
 
 
 def _problems_of_topics(manager: LogManager) -> Iterator[str]:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.archive.claim_file import note_deleted
-from tidelog.datadir.partition_directories import random_id
+from tidelog.datadir.partition_directories import find_copies, random_id
 from tidelog.datadir.uncatalogued_topics import readable_topic_id
 from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
 from tidelog.log.directory_guard import is_passing, lacks_space
@@ -23,10 +23,8 @@ from tidelog.manager.manager_part import ManagerPart
 from tidelog.segment.filenames import (
     TopicPartition,
     is_delete_directory,
-    is_future_directory,
     log_delete_directory_name,
     log_stray_directory_name,
-    parse_topic_partition,
 )
 from tidelog.segment.undo import undone_on_error
 from tidelog.staging.abandoned import abandoned_files
@@ -386,12 +384,11 @@ class LogDeleter(ManagerPart):
     def _rename_unopened_copies(self, log_dir: LogDir, topic_ids: Container[UUID]) -> None:
         """Rename the ``-future`` directories of topics, none of them open, to ``-delete``."""
         fs = self._machine.fs
-        for name in filter(is_future_directory, fs.list(log_dir.path)):
-            source = os.path.join(log_dir.path, name)
+        for key, source in find_copies(fs, log_dir.path):
             if readable_topic_id(fs, source) not in topic_ids:
                 continue
             log_dir.begin_change()
-            self._rename_away(parse_topic_partition(name), log_dir, source)
+            self._rename_away(key, log_dir, source)
 
     def remove_unopened_copy(self, key: TopicPartition, log_dir: LogDir, path: str) -> None:
         """Rename a ``-future`` directory that is not open to ``-delete``, durably.

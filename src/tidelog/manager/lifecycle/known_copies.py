@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from tidelog.manager.lifecycle.move_status import find_copies
+from tidelog.datadir.partition_directories import find_copies
 
 if TYPE_CHECKING:
     from tidelog.env.files import FileSystem

@@ -7,16 +7,13 @@ from enum import Enum
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from tidelog.codec.shown_rows import Named, PartitionNumber, TextOrEmpty, TopicName
-from tidelog.datadir.partition_directories import log_bytes
+from tidelog.datadir.partition_directories import find_copies, log_bytes
 from tidelog.segment.filenames import (
-    TopicPartition,
-    is_future_directory,
     log_directory_name,
-    parse_topic_partition,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from tidelog.env.files import FileSystem
 
@@ -56,13 +53,6 @@ class MoveStatus(NamedTuple):
     limit: Annotated[MoveLimit, Named("limitBytesPerSecond")]
     state: Annotated[MoveState, "What it does; stopped: it waits for a service to start."]
     reason: Annotated[TextOrEmpty, "Why it waits; null: no error."] = ""
-
-
-def find_copies(fs: FileSystem, data_dir: str) -> Iterator[tuple[TopicPartition, str]]:
-    """Yield each copy of a move in a data directory, with its path; raises OSError."""
-    for name in sorted(fs.list(data_dir)):
-        if is_future_directory(name):
-            yield parse_topic_partition(name), os.path.join(data_dir, name)
 
 
 def moves_in_files(fs: FileSystem, data_dirs: Sequence[str]) -> list[MoveStatus]:
