@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-NO_GENERATION: Final = -1
-
 
 class Timers(Protocol):
     """Runs tasks later, on the event loop."""
