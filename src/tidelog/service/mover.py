@@ -21,7 +21,6 @@ from tidelog.datadir.partition_directories import log_bytes
 from tidelog.errors import (
     CommitPending,
     DirectoryFull,
-    InvalidReplicaAssignment,
     KafkaError,
     KafkaStorageError,
     OffsetOutOfRange,
@@ -105,10 +104,7 @@ class PartitionMover(ManagerPart):
                 left cannot be deleted.
         """
         log_future_directory_name(*key, _SAMPLE_ID)
-        if not self._log_dirs.is_online(path):
-            raise KafkaStorageError(f"{path} is offline")
-        if self._log_dirs.is_cordoned(path):
-            raise InvalidReplicaAssignment(f"{path} is cordoned: it gets no new logs")
+        self._log_dirs.open_to_new(path)
         registry = self._registry
         with registry.change_lock:
             current, future = registry.current(key), registry.future(key)

@@ -21,6 +21,7 @@ from tidelog.datadir.partition_directories import PartitionLinks
 from tidelog.errors import (
     DirectoryLocked,
     InvalidArgument,
+    InvalidReplicaAssignment,
     KafkaStorageError,
     LogDirNotFound,
     UnknownTopicOrPartition,
@@ -138,6 +139,16 @@ class LogDirs:
         found = self.get(path) if self.is_online(path) else None
         if found is None:
             raise self.offline_error(path)
+        return found
+
+    def open_to_new(self, path: str) -> LogDir:
+        """Return a directory that gets new logs.
+
+        Raises InvalidReplicaAssignment for a cordoned one, and as ``online``.
+        """
+        found = self.online(path)
+        if self.is_cordoned(path):
+            raise InvalidReplicaAssignment(f"{path} is cordoned: it gets no new logs")
         return found
 
     def with_id(self, directory_id: UUID | None) -> LogDir | None:

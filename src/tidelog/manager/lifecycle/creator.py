@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from tidelog.datadir.partition_directories import make_partition_directory, random_id
 from tidelog.errors import (
     InvalidArgument,
-    InvalidReplicaAssignment,
     KafkaStorageError,
 )
 from tidelog.manager.lifecycle.deletion_queue import remove_directory
@@ -128,10 +127,8 @@ class LogCreator(ManagerPart):
         return chosen if is_spread else chosen * partitions
 
     def _home_at(self, path: str) -> LogDir:
-        log_dir = self._log_dirs.online(path)
-        if len(self._log_dirs) > 1 and self._log_dirs.is_cordoned(path):
-            raise InvalidReplicaAssignment(f"{path} is cordoned: it gets no new logs")
-        return log_dir
+        dirs = self._log_dirs
+        return dirs.open_to_new(path) if len(dirs) > 1 else dirs.online(path)
 
     def _count_by_directory(self) -> dict[str, int]:
         """Return how many logs each directory has: those that the catalogue lists, and copies."""
