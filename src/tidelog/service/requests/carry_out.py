@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tidelog.cleaner.rewriting.background_writers import MAX_WRITERS
 from tidelog.codec.shown_rows import as_json, list_as_json
 from tidelog.codec.uuid_text import format_uuid
-from tidelog.config.deletion_settings import DELETION_SETTINGS
+from tidelog.config.deletion_settings import DELETION_SETTINGS, say_unknown
 from tidelog.config.log_config import LogConfig
 from tidelog.datadir.partition_directories import log_bytes
 from tidelog.errors import (
@@ -156,10 +156,7 @@ def _retain(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
     if any(name in DELETION_SETTINGS for name in terms.overrides):
         terms = terms._replace(limits_unknown=True)
     elif unknown:
-        reason = (
-            f"cleanup.policy of {', '.join(unknown)} is unknown: give one of"
-            f" {', '.join(DELETION_SETTINGS)} with -o, or set it permanently with tidelog alter"
-        )
+        reason = say_unknown(unknown)
         if arguments["are_named"] or topics == set(unknown):
             raise InvalidArgument(reason)
         notes.append(f"{reason}; until then nothing of it is deleted")

@@ -130,12 +130,8 @@ def _plans(args: Namespace, chosen: ChosenPartitions, terms: PlanTerms) -> list[
 
 def _report_unknown(configs: Mapping[str, LogConfig]) -> None:
     """Print of which topics the policy is unknown, and no limit is given with ``-o``."""
-    from tidelog.config.deletion_settings import DELETION_SETTINGS
+    from tidelog.config.deletion_settings import say_unknown
 
     unknown = [name for name, config in configs.items() if not config.is_policy_known]
     if unknown:
-        text = (
-            f"cleanup.policy of {', '.join(unknown)} is unknown: give one of"
-            f" {', '.join(DELETION_SETTINGS)} with -o, or set it permanently with tidelog alter"
-        )
-        print_message("plan", f"{text}; until then nothing is deleted")
+        print_message("plan", f"{say_unknown(unknown)}; until then nothing is deleted")
