@@ -169,7 +169,7 @@ def predict(
 def _rule(
     segment: SegmentFacts, log_start_offset: int, due_ms: int | None, more_bytes: int | None
 ) -> Rule | None:
-    if not segment.is_last and segment.end_offset <= log_start_offset:
+    if segment.is_below(log_start_offset):
         return Rule.LOG_START
     if more_bytes == 0 or (more_bytes is not None and due_ms is None):
         return Rule.SIZE

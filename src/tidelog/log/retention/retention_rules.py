@@ -42,6 +42,10 @@ class SegmentFacts(NamedTuple):
         """Whether no record is in the active segment: then nothing ever deletes it."""
         return self.is_last and not self.size_bytes
 
+    def is_below(self, log_start_offset: int) -> bool:
+        """Return whether it holds only offsets below the log start; the last one never does."""
+        return not self.is_last and self.end_offset <= log_start_offset
+
 
 class Rule(Enum):
     """The rule by which retention deletes a segment; the first one that will, if several do."""
@@ -138,11 +142,7 @@ def below_start(
 ) -> list[DeletedSegment]:
     """Return the oldest segments that hold only offsets below the log start."""
     reason = f"log start offset {log_start_offset} breach"
-
-    def is_below(segment: SegmentFacts) -> str | None:
-        return reason if not segment.is_last and segment.end_offset <= log_start_offset else None
-
-    return deletable(segments, end, is_below)
+    return deletable(segments, end, lambda one: reason if one.is_below(log_start_offset) else None)
 
 
 def expired(
