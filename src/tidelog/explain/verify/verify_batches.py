@@ -8,7 +8,8 @@ import numpy as np
 
 from tidelog.errors import TidelogError
 from tidelog.explain.verify.findings import CUT, Finding, damage, unusual
-from tidelog.records.batch import BATCH_PREFIX, LOG_OVERHEAD, MAGIC_V2, MIN_RECORD_LENGTH
+from tidelog.records.batch import MAGIC_V2
+from tidelog.records.damage.past_damage import stated_size
 from tidelog.records.decoding.bounded_decode import decode_bounded
 from tidelog.records.file_records import FileRecords
 
@@ -144,7 +145,7 @@ def search_behind(
     for _ in range(_MAX_BAD_BATCHES):
         position, behind = records.next_position, records.damaged_end
         if behind <= position:
-            behind = position + _stated_size(file, position, end)
+            behind = position + stated_size(file, position, end)
         if behind == position:
             what = f"{end - position:,} bytes from here on were not looked at"
             yield unusual(file.path, position, what, "see the damage before")
@@ -157,13 +158,3 @@ def search_behind(
             return
         reason = "a batch is cut off" if records.error is None else records.error.reason
         yield damage(file.path, records.next_position, reason, CUT)
-
-
-def _stated_size(file: OpenFile, position: int, end: int) -> int:
-    prefix = file.pread(min(BATCH_PREFIX.size, end - position), position)
-    if len(prefix) < BATCH_PREFIX.size:
-        return 0
-    header = BATCH_PREFIX.unpack(prefix)
-    size = header.length + LOG_OVERHEAD
-    is_credible = header.length >= MIN_RECORD_LENGTH and size <= end - position
-    return size if is_credible and 0 <= header.magic <= MAGIC_V2 else 0

@@ -102,17 +102,17 @@ def next_batch(file: OpenFile, position: int, end: int) -> int:
     The bytes of a record may contain whole batches. So one that is found inside the bad batch
     counts only if what follows it looks like a batch too.
     """
-    stated = position + _stated_size(file, position, end)
+    stated = position + stated_size(file, position, end)
     if stated == end or (stated > position and valid_size(file, stated, end)):
         return stated
     return _search(file, position + 1, end)
 
 
-def _stated_size(file: OpenFile, position: int, end: int) -> int:
+def stated_size(file: OpenFile, position: int, end: int) -> int:
     """Return the size that a batch claims; 0 if that is not credible."""
     prefix = file.pread(min(BATCH_PREFIX.size, end - position), position)
     if len(prefix) < BATCH_PREFIX.size:
-        return end - position
+        return 0
     header = BATCH_PREFIX.unpack(prefix)
     size = header.length + LOG_OVERHEAD
     return size if header.length >= MIN_RECORD_LENGTH and size <= end - position else 0
@@ -123,7 +123,7 @@ def valid_size(file: OpenFile, position: int, end: int) -> int:
 
     Any offsets will do.
     """
-    size = _stated_size(file, position, end)
+    size = stated_size(file, position, end)
     if not size:
         return 0
     if size > _LARGE_BYTES:
@@ -159,7 +159,7 @@ def _search(file: OpenFile, start: int, end: int) -> int:
         data = file.pread(min(len(_ZEROS), end - position), position)
         is_empty = _ZEROS.startswith(data)
         for at in () if is_empty else _candidates(data):
-            left -= _stated_size(file, position + at, end)
+            left -= stated_size(file, position + at, end)
             if left < 0:
                 return end
             size = valid_size(file, position + at, end)
