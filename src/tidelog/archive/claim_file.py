@@ -64,6 +64,15 @@ class KnownArchive(NamedTuple):
     start: int
     end: int
 
+    def why_behind(self, log: object, end: int) -> str | None:
+        """Return what is wrong with the archive of ``log`` if it ends at ``end``; None: nothing."""
+        if end >= self.end:
+            return None
+        return (
+            f"the archive of {log} ended at offset {self.end} when it was seen last, and ends at"
+            f" {end} now: it was deleted, or put back from an older copy"
+        )
+
 
 class ClaimFile(NamedTuple):
     """What a log knows of its archives without their stores.

@@ -402,11 +402,9 @@ class Copier:
                 f"{self._name} begins in the archive {last.uri}, not in {uri}: name that one, or"
                 " restore it first"
             )
-        if last.uri == uri and state.end < last.end and not self._truncates:
-            raise ArchiveDiverged(
-                f"the archive of {self._name} ended at offset {last.end} when it was seen last, and"
-                f" ends at {state.end} now: it was deleted, or put back from an older copy"
-            )
+        reason = last.why_behind(self._name, state.end)
+        if last.uri == uri and reason is not None and not self._truncates:
+            raise ArchiveDiverged(reason)
 
     def _begins_before(self, archive_end: int) -> bool:
         """Return whether the log begins in an archive, which ends at an offset."""

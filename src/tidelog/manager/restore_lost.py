@@ -213,11 +213,8 @@ class _Restoring:
         known = read_claim(fs, path).archive
         if known is None or known.uri != self._archive.name:
             return lost.one
-        if state.end < known.end:
-            raise CorruptArchive(
-                f"the archive of {lost.key} ended at offset {known.end} when it was seen last, and"
-                f" ends at {state.end} now: it was deleted, or put back from an older copy"
-            )
+        if (reason := known.why_behind(lost.key, state.end)) is not None:
+            raise CorruptArchive(reason)
         config = topic.defaults_of(LogConfig()).with_overrides(topic.config)
         limits, now_ms = config.local_limits(), self._machine.clock.now_ms()
         size_bytes = sum(entry.size_bytes for entry in state.entries)
