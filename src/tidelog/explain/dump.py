@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from tidelog.codec.checkpoint_file import read_checkpoint, read_leader_epochs
+from tidelog.codec.checkpoint_file import LEADER_EPOCH_FILE, read_checkpoint, read_leader_epochs
 from tidelog.codec.uuid_text import format_uuid
 from tidelog.datadir.catalogue import CATALOGUE_FILE, read_catalogue
 from tidelog.datadir.metadata_files import (
@@ -21,6 +21,7 @@ from tidelog.datadir.metadata_files import (
     read_clean_shutdown,
     read_meta_properties,
 )
+from tidelog.datadir.offset_checkpoints import CHECKPOINT_FILES
 from tidelog.errors import CorruptFile, CorruptIndex, InvalidArgument
 from tidelog.log.producers.producer_snapshot import read_snapshot
 from tidelog.log.topic_id import PARTITION_METADATA_FILE, read_partition_metadata
@@ -207,11 +208,8 @@ _BY_SUFFIX: Final[dict[str, Reader]] = {
     ".snapshot": _snapshot,
 }
 _BY_NAME: Final[dict[str, Reader]] = {
-    "leader-epoch-checkpoint": _leader_epochs,
-    "recovery-point-offset-checkpoint": _offset_checkpoint,
-    "log-start-offset-checkpoint": _offset_checkpoint,
-    "replication-offset-checkpoint": _offset_checkpoint,
-    "cleaner-offset-checkpoint": _offset_checkpoint,
+    LEADER_EPOCH_FILE: _leader_epochs,
+    **dict.fromkeys(CHECKPOINT_FILES, _offset_checkpoint),
     PARTITION_METADATA_FILE: _partition_metadata,
     META_PROPERTIES_FILE: _meta_properties,
     CLEAN_SHUTDOWN_FILE: _clean_shutdown,
