@@ -184,6 +184,17 @@ def test_good_batches_behind_a_bad_one_are_found() -> None:
     ]
 
 
+def test_a_damaged_magic_does_not_hide_what_follows() -> None:
+    """The length of that batch is believed as that of one with another damage."""
+    of_magic = bytearray(batch(3))
+    of_magic[16] = 9
+    checks, found = checked(GOOD, bytes(of_magic), batch(4), flipped(batch(5)), batch(6))
+
+    damaged = [SIZE, SIZE + len(batch(3)) + len(batch(4))]
+    assert [(severity, byte) for severity, byte, _ in found] == [("damage", at) for at in damaged]
+    assert (checks.records, checks.next_offset) == (5, 7)
+
+
 @pytest.mark.parametrize("size", [18, 500])
 def test_bytes_that_tell_no_size_end_the_search(size: int) -> None:
     """How many were not looked at is said."""
