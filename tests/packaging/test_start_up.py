@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
+
+import tidelog
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SLOW = {
     "argparse", "asyncio", "dataclasses", "email", "importlib.metadata", "inspect", "json",
@@ -48,3 +54,17 @@ def test_the_version_is_printed_without_a_parser(option: str) -> None:
         "tidelog.errors", "tidelog.exit_codes", "tidelog.lazy", "tidelog.version",
     }  # fmt: skip
     assert loaded & SLOW == set()
+
+
+@pytest.mark.parametrize(("command", "most"), [("list", 115), ("offsets", 115), ("describe", 145)])
+def test_a_look_at_a_directory_loads_little(tmp_path: Path, command: str, most: int) -> None:
+    """No NumPy, and what reads transactional ids only where a log has transactions."""
+    with tidelog.open(tmp_path) as logs:
+        logs.append(logs.create_topic("t").name, b"value")
+    arguments = [command, "-d", str(tmp_path)]
+    code = f"from tidelog.__main__ import main; sys.argv[1:] = {arguments!r}; assert main() == 0"
+
+    loaded = loaded_by(code)
+
+    assert len(of_tidelog(loaded)) <= most
+    assert loaded & {"numpy", "numba", "asyncio", "tidelog.readonly.transactional_id"} == set()

@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from tidelog.errors import KafkaError
-from tidelog.readonly.transactional_id import TRANSACTIONS_TOPIC, stored_transactions
 from tidelog.records.isolation import ReadUpTo
 
 if TYPE_CHECKING:
@@ -59,6 +58,12 @@ def coordinated_in(
 
 
 def _stored(directory: ReadOnlyDirectory) -> Iterator[Transaction]:
+    # Few logs have transactions, and the parser of their coordinators' records takes long to load.
+    from tidelog.readonly.transactional_id import (  # noqa: PLC0415 - as above
+        TRANSACTIONS_TOPIC,
+        stored_transactions,
+    )
+
     for log in directory.logs(TRANSACTIONS_TOPIC):
         records = log.settled_records(up_to=ReadUpTo.LOG_END)
         yield from stored_transactions(records, log.directory).values()
