@@ -56,6 +56,7 @@ def end_archive(machine: Machine, store: Objects, data_dir: str, part: tuple[UUI
         if copier.state.removed:
             return False
     fs.delete(path)
+    # Durable before this is reported: a claim that comes back would end the archive again.
     fs.sync_directory(data_dir)
     return True
 

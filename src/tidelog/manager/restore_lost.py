@@ -195,6 +195,7 @@ class _Restoring:
             with suppress(OSError):
                 remove_directory(fs, beside)
             raise
+        # Appends follow: a power cut must not take them back to a name that a start deletes.
         fs.sync_directory(path)
         return done
 

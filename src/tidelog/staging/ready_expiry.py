@@ -83,6 +83,8 @@ def _delete_unseen(files: ReadyFiles, state: State, manifest: ReadyManifest, now
     Without a name it stays known as long as its manifest is there, for the waiter to see.
     """
     if now_ms >= manifest.deadline_ms + LEFTOVER_MS or has_ended(manifest.mark):
+        # Who wrote the table may have ended before its sync: a power cut that takes the table back
+        # must not find the manifest gone, too.
         files.fs.sync_directory(files.data_dir)
         files.delete(state)
 
