@@ -88,6 +88,12 @@ def _delete(home: Home, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
     One that is deleted though a disk failed counts as deleted; the error is raised at the end.
     """
     manager = home.manager
+
+    def left_of(some: Iterable[Topic]) -> list[Topic]:
+        # By their ids: clients may delete a topic meanwhile, and make one of the same name.
+        ids = {topic.topic_id for topic in manager.topics().values()}
+        return [topic for topic in some if topic.topic_id in ids]
+
     topics = [manager.topic(name) for name in dict.fromkeys(arguments["topics"])]
     deleted = [
         {
@@ -100,16 +106,16 @@ def _delete(home: Home, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
     errors: list[TidelogError] = []
     for topic, row in zip(topics, deleted, strict=True):
         try:
-            manager.delete_topic(topic.name)
+            manager.delete_topic(topic.name, topic.topic_id)
         except KafkaStorageError as error:
             errors.append(error)
-            if topic.name in manager.topics():
+            if left_of([topic]):
                 break
         except TidelogError as error:
             errors.append(error)
             break
         home.report(row)
-    left = [topic.name for topic in topics if topic.name in manager.topics()]
+    left = [topic.name for topic in left_of(topics)]
     # All names are checked first, so that the same request again would be refused.
     again = f"not deleted: {', '.join(left)}; delete {'them' if left[1:] else 'it'} alone"
     _raise_any(errors, [again] if 0 < len(left) < len(topics) else [], of="topics")

@@ -11,7 +11,10 @@ import pytest
 from tests.machinery.manager_home import ManagerHome, fill, values
 
 from tidelog.codec.checkpoint_file import MAX_FILE_BYTES
+from tidelog.errors import UnknownTopicOrPartition
 from tidelog.mailbox.answer import Answer
+from tidelog.service.requests.carry_out import carry_out
+from tidelog.service.requests.home import Home
 from tidelog.service.requests.request import MAX_REQUEST_BYTES, Request
 from tidelog.service.requests.request_arguments import ARGUMENTS
 from tidelog.service.requests.request_service import KEPT_MS, MAX_CLAIMED
@@ -139,6 +142,23 @@ def test_a_topic_that_is_not_deleted_keeps_those_named_after_it(
     assert [row["topic"] for row in answer.result] == ["u"]
     assert answer.text.endswith("not deleted: v, t; delete them alone")
     assert set(manager.topics()) == {"t", "v"}
+
+
+def test_a_topic_made_again_while_those_before_it_are_deleted_stays(
+    home: ManagerHome, manager: LogService
+) -> None:
+    """Its records are not those that were to be deleted; the request is refused for its name."""
+    before = manager.create_topic("u", path="/a")
+
+    def make_again(_: object) -> None:
+        manager.delete_topic("u")
+        manager.create_topic("u", path="/b")
+
+    with pytest.raises(UnknownTopicOrPartition, match="topic u was deleted"):
+        carry_out(Home(manager, home.machine(), "/a", make_again), "delete", {"topics": ["t", "u"]})
+
+    assert set(manager.topics()) == {"u"}
+    assert manager.topic("u").topic_id != before.topic_id
 
 
 def test_records_are_deleted_in_all_partitions_or_in_none(
