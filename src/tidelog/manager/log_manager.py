@@ -395,7 +395,7 @@ class LogManager(OfOneProcess):
                 was created; or the disk failed.
         """
         config = {**INTERNAL_SETTINGS.get(name, {}), **(config or {})}
-        with self._changing():
+        with self.changing():
             check_topic(name, partitions, config, birth, defaults=self._topics.defaults)
             homes = self._creator.choose_directories(partitions, is_spread=is_spread, path=path)
             ids = [home.directory_id for home in homes]
@@ -430,7 +430,7 @@ class LogManager(OfOneProcess):
         topic has fewer and is none of Kafka's own, and errors as ``create_topic``; a repetition
         works as there.
         """
-        with self._changing():
+        with self.changing():
             topic = self.topic(name)
             if count == len(topic.partitions) and self._creator.lacks(topic):
                 self._complete_logs(topic)
@@ -460,7 +460,7 @@ class LogManager(OfOneProcess):
         Of those in ``follow`` the birth values are dropped, so that the process that opens the
         topic decides. Raises UnknownTopicOrPartition, or one InvalidConfig of every bad setting.
         """
-        with self._changing():
+        with self.changing():
             topic = self._topics.alter(name, settings, unset, follow)
             self._apply_config(name)
         return topic
@@ -472,7 +472,7 @@ class LogManager(OfOneProcess):
         defaults that contradict a topic's own settings.
         """
         self.cleaning.check_settings(config)
-        with self._changing():
+        with self.changing():
             self._topics.reconfigure(config)
             self._config = config
             self._log_dirs.cordon(config.cordoned_log_dirs)
@@ -491,7 +491,7 @@ class LogManager(OfOneProcess):
         and KafkaStorageError. Where a disk fails on the way the topic may be deleted all the same:
         then ``topics`` has it no longer, and the start that finds that disk well deletes the rest.
         """
-        with self._changing():
+        with self.changing():
             topic = self.topic(name)
             if topic_id not in {None, topic.topic_id}:
                 raise UnknownTopicOrPartition(f"topic {name} was deleted, and is another one now")
@@ -620,7 +620,7 @@ class LogManager(OfOneProcess):
         return closer.close()
 
     @contextmanager
-    def _changing(self) -> Iterator[None]:
+    def changing(self) -> Iterator[None]:
         """Hold the lock under which logs come and go; raise KafkaStorageError if closed."""
         with self._registry.change_lock:
             self._check_open()

@@ -133,6 +133,49 @@ def test_a_trial_changes_nothing() -> None:
     with_broker(test)
 
 
+class CountedLock:
+    """A lock that counts how often its thread has taken it."""
+
+    def __init__(self, lock: Any) -> None:
+        self._lock = lock
+        self.depth = 0
+
+    def __enter__(self) -> None:
+        self._lock.__enter__()
+        self.depth += 1
+
+    def __exit__(self, *raised: object) -> None:
+        self.depth -= 1
+        self._lock.__exit__(*raised)
+
+
+def test_a_list_is_added_to_while_nobody_else_changes_topics(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of two clients that add to what both have seen, one would undo the other's change."""
+
+    async def test(home: BrokerHome) -> None:
+        manager = home.logs.manager
+        lock: Any = CountedLock(manager.shared.registry.change_lock)
+        manager.shared.registry.change_lock = lock
+        depths: list[int] = []
+        plain = manager.config_of
+
+        def config_of(topic: str) -> Any:
+            depths.append(lock.depth)
+            return plain(topic)
+
+        monkeypatch.setattr(manager, "config_of", config_of)
+        step = {"name": "cleanup.policy", "value": "compact", "configOperation": 2}
+        given = {"resourceType": 2, "resourceName": "t", "configs": [step]}
+        answer = await home.ask("IncrementalAlterConfigs", 1, resources=[given])
+        assert code(answer["responses"][0]) is ErrorCode.NONE
+        assert home.logs.topic("t").config["cleanup.policy"] == "delete,compact"
+        assert depths == [1]
+
+    with_broker(test)
+
+
 def test_a_client_drops_no_birth_value() -> None:
     """Only programs that have joined may ask for that, by an operation that Kafka lacks."""
 

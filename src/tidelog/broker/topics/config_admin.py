@@ -150,14 +150,18 @@ class ConfigAdmin:
             return {}
         check_topic_name(name)
         given, follow = _without_follow(given) if is_joined else (given, set())
-        settings, unset = changes(given)
-        if is_joined:  # what is not set is an error, as in its own logs; not for Kafka's clients
-            unset |= {one["name"] for one in given["configs"] if _is_delete(one)}
-        if is_trial:
-            defaults = self._manager.config.log_defaults
-            altered_config(self._manager.topic(name), settings, unset, defaults=defaults)
-        else:
-            self._manager.alter_topic(name, settings, unset, follow)
+        # What changes depends on what is set: of two that look at once, one would undo the other.
+        with self._manager.changing():
+            settings, unset = changes(given)
+            if (
+                is_joined
+            ):  # what is not set is an error, as in its own logs; not for Kafka's clients
+                unset |= {one["name"] for one in given["configs"] if _is_delete(one)}
+            if is_trial:
+                defaults = self._manager.config.log_defaults
+                altered_config(self._manager.topic(name), settings, unset, defaults=defaults)
+            else:
+                self._manager.alter_topic(name, settings, unset, follow)
         return {}
 
     def _replacement(self, given: dict[str, Any]) -> tuple[dict[str, str], set[str]]:
