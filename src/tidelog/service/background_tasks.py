@@ -96,7 +96,7 @@ class BackgroundTasks(ManagerPart):
             ("kafka-recovery-point-checkpoint", recovery_points, delay_ms, recovery_ms),
             ("kafka-log-start-offset-checkpoint", log_starts, delay_ms, start_ms),
             ("tidelog-disk-reserve", self._registry.reserve.look, 0, _RESERVE_MS),
-            ("tidelog-reopen-logs", self._reopener.reopen_all, 0, _RESERVE_MS),
+            ("tidelog-reopen-logs", self._reopener.reopen_due, 0, _RESERVE_MS),
             ("tidelog-load-logs-late", self.load_late, 0, _RESERVE_MS),
             ("tidelog-staged-commits", self._staged.finish_due, 0, RETRY_MS),
             ("tidelog-ready-commits", self.commit_ready, 0, _REQUESTS_MS),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.errors import TidelogError
 from tidelog.log.loading.load_watch import SILENT
+from tidelog.manager.lifecycle.retry_times import RetryTimes
 from tidelog.manager.manager_part import ManagerPart
 from tidelog.segment.filenames import TopicPartition
 
@@ -43,21 +44,35 @@ class LogReopener(ManagerPart):
         super().__init__(shared)
         self._opener: Final = opener
         self._cut_copy: Final = cut_copy
+        self._times: Final = RetryTimes(self._machine.clock, wait_ns=0)
+
+    def reopen_due(self) -> int:
+        """As ``reopen_all``, of the logs whose turn it is: one that fails waits longer each time.
+
+        Its next use tries it all the same.
+        """
+        return sum(self._try(key) for key in self._times.due(self._offline()))
 
     def reopen_all(self) -> int:
         """Reopen what can be; return how many logs. The others are tried by the next pass.
 
         Except those of partitions that have ended, which the next start serves.
         """
-        count = 0
-        for partition in self._registry.partitions().values():
-            if partition.has_ended:
-                continue
-            try:
-                count += self._reopen_if_offline(partition)
-            except TidelogError as error:
-                _log.warning("log-not-reopened log=%s reason=%s", partition, error)
-        return count
+        return sum(map(self._try, self._offline()))
+
+    def _offline(self) -> list[TopicPartition]:
+        found = self._registry.partitions().items()
+        return [key for key, one in found if not one.has_ended and one.log.needs_reopening]
+
+    def _try(self, key: TopicPartition) -> bool:
+        began_ns = self._machine.clock.monotonic_ns()
+        found = self._registry.partition(key)
+        try:
+            return found is not None and self._reopen_if_offline(found)
+        except TidelogError as error:
+            _log.warning("log-not-reopened log=%s reason=%s", found, error)
+            self._times.put_off(key, began_ns)
+            return False
 
     def current(self, key: TopicPartition) -> Partition | None:
         """Return the partition in service, as ``online`` does; None if there is none."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from errno import EIO, EMFILE, ENOSPC
 from typing import TYPE_CHECKING, Any
 
@@ -367,6 +368,31 @@ def test_a_log_that_cannot_be_reopened_does_not_keep_others_from_it(
         assert manager._reopener.reopen_all() == 1
         fill(manager, "t", 1, 1)
         assert values(manager, "t", 1) == [b"value 0"]
+
+
+def test_a_log_that_cannot_be_reopened_waits_longer_each_time(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A try may recover it, with changes of topics held up, and each failure is logged."""
+    home = ManagerHome("/a")
+    with home.open() as manager:
+        manager.create_topic("t")
+        opener, tried = manager._reopener._opener, list[int]()
+
+        def reopen(*_: Any) -> Log:
+            tried.append(home.clock.elapsed_ms() // 1000)
+            raise InvalidArgument("the value of a transaction marker is cut short")
+
+        monkeypatch.setattr(opener, "reopen", reopen)
+        manager.partition("t", 0).log._state.context.guard.take_offline(OSError(ENOSPC, "full"))
+        home.clock.advance(200_000)
+        monkeypatch.undo()
+
+        gaps = [later - earlier for earlier, later in itertools.pairwise(tried)]
+        assert gaps == [1, 2, 4, 8, 16, 32, 60, 60]
+        assert caplog.text.count("log-not-reopened log=t-0") == len(tried)
+        fill(manager, "t", 0, 1)
+        assert values(manager, "t", 0) == [b"value 0"]
 
 
 def test_a_partition_that_has_ended_is_not_reopened(caplog: pytest.LogCaptureFixture) -> None:
