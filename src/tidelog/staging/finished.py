@@ -366,7 +366,8 @@ def _kept(
         if one.stream is not None
         and (added.stream is None or one.stream.query_id != added.stream.query_id)
     ]
-    streams = sorted(others, key=lambda one: one.time_ms)[1 - MAX_STREAMS :]
+    room = MAX_STREAMS if added.stream is None else MAX_STREAMS - 1
+    streams = sorted(others, key=lambda one: one.time_ms)[-room:]
     return [*kept, *streams, added]
 
 

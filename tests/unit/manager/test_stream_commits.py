@@ -229,6 +229,20 @@ def test_of_very_many_streams_the_latest_are_known() -> None:
     assert "0" not in known
 
 
+def test_a_transaction_of_no_stream_leaves_as_many_streams_known() -> None:
+    """It takes none of their room."""
+    home = home_with_topic()
+    many = [
+        CommittedTransaction(f"{n}", n, {}, stream=StreamBatch(f"{n}", 0))
+        for n in range(MAX_STREAMS)
+    ]
+    added = CommittedTransaction("x", 5, {})
+    write_finished(home.fs, home.path, {one.txn: one for one in many}, added)
+
+    known = read_finished(home.fs, home.path)
+    assert {*(one.txn for one in many), "x"} == set(known)
+
+
 def test_a_batch_that_was_interrupted_is_finished_once() -> None:
     """The journal names the stream, so the repeat after the restart is skipped."""
     home = home_with_topic()
