@@ -343,7 +343,11 @@ class Groups(OfOneProcess):
     def leave(self, member: Member) -> None:
         """Remove a reader; nothing if it has left."""
         with self._lock:
-            self._members.get(member.group, WeakKeyDictionary()).pop(member, None)
+            readers = self._members.get(member.group)
+            if readers is not None:
+                readers.pop(member, None)
+                if not readers:  # groups come and go
+                    del self._members[member.group]
 
     def has_reader(self, group: str) -> bool:
         """Whether a reader of this program, or of one that has joined it, has the group."""

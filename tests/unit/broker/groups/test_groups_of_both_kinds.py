@@ -177,3 +177,15 @@ def test_members_of_before_a_restart_do_not_commit_after_a_reader(is_within: boo
         assert len(list(reader.read())) == 1
         reader.commit(txn if is_within else None)
     run(after())
+
+
+def test_a_group_that_its_readers_have_left_takes_no_memory() -> None:
+    """Programs may read by a group of another name each time."""
+
+    async def test(home: BrokerHome) -> None:
+        for number in range(3):
+            with home.logs.reader("t", group=f"g-{number}"):
+                assert home.logs.groups.with_readers() == {f"g-{number}"}
+        assert home.logs.groups._members == {}
+
+    with_broker(test)
