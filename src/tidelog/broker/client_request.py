@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from tidelog.errors import KafkaError, TidelogError
+from tidelog.errors import KafkaError, MessageTooLarge, RecordListTooLarge, TidelogError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator
@@ -21,6 +21,11 @@ FOLLOW: Final = -1
 
 Only programs that have joined this one ask for it.
 """
+
+
+TOO_LARGE: Final = (MessageTooLarge, RecordListTooLarge)
+"""What a coordinator could not write down. Asked again it would fail again: a client is refused in
+a word on which it gives up."""
 
 
 class Address(NamedTuple):

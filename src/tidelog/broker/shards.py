@@ -9,7 +9,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from tidelog.broker.client_request import Refusal
+from tidelog.broker.client_request import TOO_LARGE, Refusal
 from tidelog.codec.text import MAX_GROUP_BYTES
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import (
@@ -187,6 +187,8 @@ def code_for_client(error: KafkaError) -> ErrorCode:
     """
     if isinstance(error, UnknownTopicOrPartition):
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if isinstance(error, TOO_LARGE):
+        return ErrorCode.UNKNOWN_SERVER_ERROR
     if error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
         return error.code
     passes = _may_pass(error)

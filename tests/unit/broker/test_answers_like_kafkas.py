@@ -8,11 +8,21 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from tests.machinery.broker_home import BrokerHome, add, begun, code, end, with_broker, write
+from tests.machinery.broker_home import (
+    BrokerHome,
+    add,
+    begun,
+    code,
+    commit,
+    end,
+    with_broker,
+    write,
+)
 
 from tidelog.broker.client_request import Disconnect
 from tidelog.codec.crc32c import crc32c
 from tidelog.error_codes import ErrorCode
+from tidelog.readonly.group_positions import OFFSETS_TOPIC
 from tidelog.records.builder import build_batch
 
 
@@ -309,6 +319,27 @@ async def joined(home: BrokerHome, **how: Any) -> Any:
     }
     version = how.pop("version", 4)
     return await home.ask("JoinGroup", version, **(given | how))
+
+
+def test_what_is_too_large_to_be_written_down_is_refused_for_good() -> None:
+    """On a word that may pass, members would join again without end, and be refused again."""
+
+    async def test(home: BrokerHome) -> None:
+        member_id = (await joined(home))["memberId"]
+        generation = (await joined(home, memberId=member_id))["generationId"]
+        member = {"groupId": "g", "memberId": member_id}
+        large = {"memberId": member_id, "assignment": bytes(2 << 20)}
+        synced = await home.ask(
+            "SyncGroup", 3, generationId=generation, assignments=[large], **member
+        )
+        assert code(synced) is ErrorCode.UNKNOWN_SERVER_ERROR
+        beat = await home.ask("Heartbeat", 3, generationId=generation, **member)
+        assert code(beat) is ErrorCode.REBALANCE_IN_PROGRESS
+
+        home.logs.alter_topic(OFFSETS_TOPIC, {"max.message.bytes": "80"})
+        assert await commit(home, 5, group="other") is ErrorCode.UNKNOWN_SERVER_ERROR
+
+    with_broker(test)
 
 
 def test_a_refused_member_keeps_its_id() -> None:

@@ -13,7 +13,7 @@ from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from tidelog.broker.client_request import Refusal
+from tidelog.broker.client_request import TOO_LARGE, Refusal
 from tidelog.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -232,8 +232,7 @@ class ClassicGroup:
             self._put_in_place_of(new, old)
             self.leader = old.member_id if was_leader else self.leader
             self.alive(old)
-            _log.error("group-not-written group=%s reason=%s", self.group_id, error)
-            new.answer_join({"errorCode": int(ErrorCode.COORDINATOR_NOT_AVAILABLE)})
+            new.answer_join(self._not_written(error))
             return
         self.alive(new)
         answer = self._join_answer(new)
@@ -259,6 +258,16 @@ class ClassicGroup:
                 then(done.exception())
 
         waiting.add_done_callback(ended)
+
+    def _not_written(self, error: BaseException) -> dict[str, Any]:
+        """Log why the group could not be written down; return what members are answered.
+
+        Source: Kafka GroupMetadataManager.appendGroupMetadataErrorToResponseError.
+        """
+        _log.error("group-not-written group=%s reason=%s", self.group_id, error)
+        gives_up = isinstance(error, TOO_LARGE)
+        code = ErrorCode.UNKNOWN_SERVER_ERROR if gives_up else ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return {"errorCode": int(code)}
 
     def _put_in_place_of(self, old: GroupMember, new: GroupMember) -> None:
         """Replace a member; the order stays, in which members are assigned to."""
@@ -411,8 +420,7 @@ class ClassicGroup:
             return
         self._assigned_in = None
         if error is not None:  # each member hears of it
-            _log.error("group-not-written group=%s reason=%s", self.group_id, error)
-            self._answer_syncs({"errorCode": int(ErrorCode.COORDINATOR_NOT_AVAILABLE)})
+            self._answer_syncs(self._not_written(error))
             self._prepare()
             return
         self.state = GroupState.STABLE
@@ -492,7 +500,7 @@ class ClassicGroup:
 
     def _emptied(self, error: BaseException | None) -> None:
         if error is not None:  # the members are gone all the same
-            _log.error("group-not-written group=%s reason=%s", self.group_id, error)
+            self._not_written(error)
 
     def end(self, code: ErrorCode = ErrorCode.COORDINATOR_NOT_AVAILABLE) -> None:
         """Answer all who wait with an error, and stop all timers: the group is used no more."""
