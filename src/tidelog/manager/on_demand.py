@@ -255,13 +255,14 @@ class OnDemand(OfOneProcess, ManagerPart):
             if log.archived is not None:  # readers beside it look here
                 raise_known_start(self._machine.fs, log, key.partition)
         try:
-            with self._cleaning.exclusive(key):
+            # Nobody waits for a cleaning or a move: the next pass of retention frees the space.
+            with self._cleaning.exclusive_if_free(key) as is_free:
+                if not is_free:
+                    return shrunk(log, ())
                 log = partition.log  # not reopened here: who may do that may wait for this to end
                 deleted = log.delete_segments_below_start()
                 start = start_segment(log.retention_facts(), log.log_start_offset)
                 return replace(shrunk(log, deleted), start_segment=start)
-        except CleaningAborted:  # the next pass of retention frees the space
-            return shrunk(log, ())
         except KafkaStorageError as error:
             if log.is_offline:
                 raise

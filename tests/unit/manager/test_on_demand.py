@@ -239,22 +239,22 @@ def test_a_deletion_of_records_keeps_no_deletion_of_the_topic_waiting(
     with opened(home) as manager:
         manager.create_topic("t")
         fill(manager, "t", 0, 10)
-        exclusive, log = manager.cleaning.exclusive, manager.partition("t", 0).log
+        exclusive, log = manager.cleaning.exclusive_if_free, manager.partition("t", 0).log
         found_free: list[bool] = []
 
         def look() -> None:
-            with manager.cleaning.exclusive_if_free(key) as is_free:
+            with exclusive(key) as is_free:
                 found_free.append(is_free)
 
         @contextmanager
-        def stopped_first(asked: TopicPartition) -> Iterator[Callable[[], None]]:
+        def stopped_first(asked: TopicPartition) -> Iterator[bool]:
             home.fs.fail("truncate", ".index", OSError(errno.EMFILE, "too many open files"))
             with pytest.raises(KafkaStorageError):
                 log.truncate_to(9)
-            with exclusive(asked) as check_done:
-                yield check_done
+            with exclusive(asked) as is_free:
+                yield is_free
 
-        monkeypatch.setattr(manager.cleaning, "exclusive", stopped_first)
+        monkeypatch.setattr(manager.cleaning, "exclusive_if_free", stopped_first)
         monkeypatch.setattr(manager._registry, "change_lock", HeldLock.until(look))
         with suppress(KafkaStorageError):  # the log has to be reopened first
             manager.on_demand.delete_records(key, 5)
@@ -262,6 +262,24 @@ def test_a_deletion_of_records_keeps_no_deletion_of_the_topic_waiting(
 
         assert found_free == []
         assert manager.on_demand.delete_records(key, 5).log_start_offset == 5
+
+
+def test_a_deletion_of_records_waits_for_no_cleaning_and_no_move() -> None:
+    """The records are gone at once, as in Kafka; the next pass of retention frees the space."""
+    home = ManagerHome(internal_segment_bytes=200, file_delete_delay_ms=0)
+    key = TopicPartition("t", 0)
+    with home.open() as manager:
+        manager.create_topic("t")
+        fill(manager, *key, 10)
+        began_ms = home.clock.elapsed_ms()
+        with manager.cleaning.exclusive(key):
+            shrunk = manager.on_demand.delete_records(key, 9)
+
+        assert (shrunk.log_start_offset, shrunk.deleted) == (9, ())
+        assert home.clock.elapsed_ms() == began_ms
+        manager.tasks.cleanup_logs()
+        home.clock.advance(0)
+        assert "00000000000000000000.log" not in home.files("/data/t-0")
 
 
 def test_records_are_deleted_though_there_is_no_room_to_free_their_space() -> None:
