@@ -34,17 +34,21 @@ GROUP_NUMBER: Final = 2
 _OLD_NUMBER: Final = 0
 _CONSUMERS: Final = "consumer"
 """The protocol of groups whose members have partitions, and the family of its messages."""
+_NO_TIME: Final = -1
 _SUBSCRIPTION: Final = 0
 _ASSIGNMENT: Final = 1
 _WRITTEN_VERSION: Final = 4
 """The one that Kafka 4.3.1 writes; it has the topic's id."""
+_EXPIRING_VERSION: Final = 1
+"""The only one that says when a position expires, and what Kafka writes of such a one."""
 
 
 class Position(NamedTuple):
     """The offset of the next record to read; ``leader_epoch`` of the last one read, -1 unknown.
 
     ``topic_id`` is that of the topic when it was committed, None where that is not known.
-    ``commit_time_ms`` is when.
+    ``commit_time_ms`` is when. ``expire_time_ms`` is when it expires, if the client has said that;
+    None: as all others do.
     """
 
     offset: int
@@ -52,6 +56,7 @@ class Position(NamedTuple):
     metadata: str
     commit_time_ms: int
     topic_id: UUID | None
+    expire_time_ms: int | None = None
 
 
 class Committed(NamedTuple):
@@ -113,8 +118,10 @@ def position_value(position: Position) -> bytes:
         "metadata": position.metadata,
         "commitTimestamp": position.commit_time_ms,
         "topicId": ZERO_ID if position.topic_id is None else position.topic_id,
+        "expireTimestamp": position.expire_time_ms,
     }
-    return write_value("group", _NUMBER, _WRITTEN_VERSION, values)
+    version = _WRITTEN_VERSION if position.expire_time_ms is None else _EXPIRING_VERSION
+    return write_value("group", _NUMBER, version, values)
 
 
 def position_records(
@@ -160,13 +167,14 @@ def read_committed_position(record: Record) -> Committed | None:
     value = found.value
     if value is None:
         return Committed(*where, None)
-    topic_id = value.get("topicId", ZERO_ID)
+    topic_id, expire_time_ms = value.get("topicId", ZERO_ID), value.get("expireTimestamp", _NO_TIME)
     position = Position(
         value["offset"],
         value.get("leaderEpoch", -1),
         value["metadata"],
         value["commitTimestamp"],
         None if topic_id == ZERO_ID else topic_id,
+        None if expire_time_ms == _NO_TIME else expire_time_ms,
     )
     return Committed(*where, position)
 

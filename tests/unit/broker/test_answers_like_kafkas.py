@@ -15,6 +15,7 @@ from tests.machinery.broker_home import (
     code,
     commit,
     end,
+    run,
     with_broker,
     write,
 )
@@ -24,6 +25,7 @@ from tidelog.codec.crc32c import crc32c
 from tidelog.error_codes import ErrorCode
 from tidelog.readonly.group_positions import OFFSETS_TOPIC
 from tidelog.records.builder import build_batch
+from tidelog.testing import CrashFileSystem, ManualClock
 
 
 async def produced(home: BrokerHome, records: bytes, version: int = 9, **how: Any) -> Any:
@@ -319,6 +321,47 @@ async def joined(home: BrokerHome, **how: Any) -> Any:
     }
     version = how.pop("version", 4)
     return await home.ask("JoinGroup", version, **(given | how))
+
+
+@pytest.mark.parametrize("is_read_again", [False, True])
+def test_positions_expire_when_an_older_client_has_said(is_read_again: bool) -> None:
+    """Sooner or later than the broker's own time, and whatever that is since its group was left."""
+    files, clock, minute = CrashFileSystem(), ManualClock(), 60_000
+    wanted = {"soon": minute, "late": 20 * minute, "as others": -1, "ever": (1 << 63) - 1}
+
+    async def before(home: BrokerHome) -> None:
+        home.logs.create_topic("t")
+        for group, retention_ms in wanted.items():
+            place = {"partitionIndex": 0, "committedOffset": 5, "committedMetadata": None}
+            topics = [{"name": "t", "partitions": [place]}]
+            answer = await home.ask(
+                "OffsetCommit", 3, groupId=group, retentionTimeMs=retention_ms, topics=topics
+            )
+            assert code(answer["topics"][0]["partitions"][0]) is ErrorCode.NONE
+
+    async def after(home: BrokerHome) -> None:
+        left = []
+        for minutes in (0, 1, 4, 15):
+            clock.advance(minutes * minute)
+            home.broker._expire()
+            left.append(sorted(home.logs.groups.positions()))
+        assert left == [
+            ["as others", "ever", "late", "soon"],
+            ["as others", "ever", "late"],
+            ["ever", "late"],
+            ["ever"],
+        ]
+
+    async def both() -> None:
+        async with BrokerHome(files, clock, offsets_retention_minutes=5) as home:
+            await before(home)
+            if not is_read_again:
+                await after(home)
+        if is_read_again:
+            async with BrokerHome(files, clock, offsets_retention_minutes=5) as home:
+                await after(home)
+
+    run(both())
 
 
 def test_what_is_too_large_to_be_written_down_is_refused_for_good() -> None:

@@ -433,9 +433,11 @@ def test_positions_are_records_of_kafkas() -> None:
     assert read_committed_position(record_of(position_key("g", key), None)) == (
         Committed("g", key, None)
     )
-    old = bytes.fromhex("0001 0000000000000007 0000 0000000000000063 0000000000000000")
+    expiring = Position(7, -1, "", 99, None, 107)
+    old = bytes.fromhex("0001 0000000000000007 0000 0000000000000063 000000000000006b")
+    assert old == position_value(expiring)
     assert read_committed_position(record_of(position_key("g", key), old)) == (
-        Committed("g", key, Position(7, -1, "", 99, None))
+        Committed("g", key, expiring)
     )
     assert read_committed_position(record_of(bytes.fromhex("0002 0001 67"), b"x")) is None
     for bad in (b"", b"\x00\x01", b"\x00\x01\x00\x05g"):

@@ -9,7 +9,7 @@ import asyncio
 import logging
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidelog.broker.client_request import Later, Refusal
 from tidelog.broker.groups.classic_group import GroupState
@@ -27,10 +27,11 @@ from tidelog.readonly.group_positions import (
     removal_records,
     subscribed_topics,
 )
+from tidelog.records.batch import INT64_MAX
 from tidelog.segment.filenames import TopicPartition, numbers_by_topic
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from tidelog.broker.client_request import Answer, Request
     from tidelog.broker.data.appends import Appends
@@ -52,6 +53,8 @@ _GROUPS_VERSION: Final = 8
 """Of OffsetFetch: one request asks for several groups."""
 _TOP_ERROR_VERSION: Final = 2
 _NO_OFFSET: Final = -1
+_NO_RETENTION: Final = -1
+"""Of OffsetCommit: the client leaves to the broker how long it keeps positions."""
 _MANY_UNREAD: Final = 1000
 """Records of positions in a partition, which a look reads in some hundredths of a second."""
 
@@ -88,7 +91,9 @@ class CommittedOffsets:
     def commit(self, request: Request) -> Answer:
         """OffsetCommit; the answer waits until the positions are durable."""
         values, group = request.values, request.values["groupId"]
-        positions, answer = self.accepted(values["topics"])
+        positions, answer = self.accepted(
+            values["topics"], values.get("retentionTimeMs", _NO_RETENTION)
+        )
         if not any_known(answer):
             return answer
         try:
@@ -181,10 +186,15 @@ class CommittedOffsets:
         group.alive(member)
 
     def accepted(
-        self, topics: Iterable[dict[str, Any]]
+        self, topics: Iterable[dict[str, Any]], retention_ms: int = _NO_RETENTION
     ) -> tuple[dict[TopicPartition, Position], dict[str, Any]]:
-        """Return the positions that can be committed, and the answer about all of them."""
+        """Return the positions that can be committed, and the answer about all of them.
+
+        ``retention_ms`` is how long older clients may want positions to be kept.
+        """
         now_ms = self._manager.machine.clock.now_ms()
+        is_default = retention_ms == _NO_RETENTION
+        expire_time_ms = None if is_default else min(now_ms + retention_ms, INT64_MAX)
         known = self._manager.topics()
         positions: dict[TopicPartition, Position] = {}
         answers = []
@@ -201,7 +211,7 @@ class CommittedOffsets:
                 else:
                     positions[TopicPartition(name, number)] = Position(
                         *(one["committedOffset"], one["committedLeaderEpoch"], metadata, now_ms),
-                        found.topic_id,
+                        *(found.topic_id, expire_time_ms),
                     )
                 partitions.append({"partitionIndex": number, "errorCode": int(code)})
             answers.append({"name": name, "partitions": partitions})
@@ -329,31 +339,29 @@ class CommittedOffsets:
 
         It comes back after some of the groups, between which others get their turn: there may be a
         hundred thousand.
-        A position is as old as its commit, and as the time when its group has had no member. Those
-        that an open transaction sets again stay. A group without members and positions is nobody's
-        any more, such as those that console consumers leave.
+        A position is as old as its commit, and as the time when its group has had no member, unless
+        its client has said when it expires. Those that an open transaction sets again stay. A group
+        without members and positions is nobody's any more, such as those of console consumers.
         Source: Kafka OffsetExpirationConditionImpl, GroupCoordinatorShard.cleanupGroupMetadata.
         """
         minutes, emptied = self._config.offsets_retention_minutes, self._coordinator.emptied_ms
         if minutes < 0 and not emptied:
             return
         now_ms = self._manager.machine.clock.now_ms()
-        oldest_ms = now_ms - minutes * MINUTE_MS if minutes >= 0 else _NEVER_MS
+        # Also where a broker before 2.1 wrote an expiry into each record: no setting asks for it.
+        ages = _KEPT if minutes < 0 else _Ages(now_ms, now_ms - minutes * MINUTE_MS)
         known = self._coordinator.positions()
-        fresh = {group for group, positions in known.items() if not _old(positions, oldest_ms)}
+        fresh = {group for group, positions in known.items() if not ages.old(positions)}
         names = sorted((known.keys() | emptied.keys()) - fresh)
         for start in range(0, len(names), _EXPIRED_AT_ONCE):
             if start:
                 yield
-            self._expire_some(names[start : start + _EXPIRED_AT_ONCE], known, oldest_ms)
+            self._expire_some(names[start : start + _EXPIRED_AT_ONCE], ages)
 
-    def _expire_some(self, names: Iterable[str], held: Container[str], oldest_ms: int) -> None:
-        """Look at groups, of which some ``held`` positions."""
-        emptied_ms = self._coordinator.emptied_ms
+    def _expire_some(self, names: Iterable[str], ages: _Ages) -> None:
         undecided: dict[str, frozenset[TopicPartition]] = {}
         for group_id in names:
-            is_due = group_id not in held or emptied_ms.get(group_id, 0) <= oldest_ms
-            if is_due and not self._is_read(group_id):
+            if not self._is_read(group_id):
                 with suppress(Refusal):  # it cannot be used at present: see ``Shards``
                     self._coordinator.shards.check(group_id)
                     undecided[group_id] = self._groups.undecided(group_id)
@@ -363,16 +371,17 @@ class CommittedOffsets:
         for group_id, kept in undecided.items():
             parts = known[group_id]
             positions = {key: one.position for part in parts for key, one in part.items()}
-            self._expire(group_id, positions, kept, oldest_ms)
+            was_left_ms = self._coordinator.emptied_ms.get(group_id, _NEVER_MS)
+            self._expire(group_id, positions, kept, ages.of_group(was_left_ms))
 
     def _expire(
         self,
         group_id: str,
         positions: Mapping[TopicPartition, Position],
         kept: Collection[TopicPartition],
-        oldest_ms: int,
+        ages: _Ages,
     ) -> None:
-        old = _old(positions, oldest_ms)
+        old = ages.old(positions)
         if old:
             old.difference_update(kept)
             _note_failure(group_id, self.take_back(group_id, old))
@@ -398,8 +407,28 @@ class CommittedOffsets:
         return self._appends.call(home, partial(home.append_records, records))
 
 
-def _old(positions: Mapping[TopicPartition, Position], oldest_ms: int) -> set[TopicPartition]:
-    return {key for key, one in positions.items() if one.commit_time_ms <= oldest_ms}
+class _Ages(NamedTuple):
+    """When it is, and when the positions that expire now were committed, or a later one before."""
+
+    now_ms: int
+    oldest_ms: int
+
+    def of_group(self, emptied_ms: int) -> _Ages:
+        """Return the ages for a group that has had no member since a time."""
+        return self if emptied_ms <= self.oldest_ms else self._replace(oldest_ms=_NEVER_MS)
+
+    def old(self, positions: Mapping[TopicPartition, Position]) -> set[TopicPartition]:
+        """Return those of a group's positions that expire now."""
+        return {key for key, one in positions.items() if self._is_old(one)}
+
+    def _is_old(self, one: Position) -> bool:
+        if one.expire_time_ms is not None:
+            return one.expire_time_ms <= self.now_ms
+        return one.commit_time_ms <= self.oldest_ms
+
+
+_KEPT: Final = _Ages(_NEVER_MS, _NEVER_MS)
+"""Nothing expires."""
 
 
 def _note_failure(group: str, found: object) -> None:
