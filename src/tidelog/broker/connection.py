@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tidelog.broker.client_request import Address, Peer
-from tidelog.broker.dispatch import Pending, PendingLater
+from tidelog.broker.dispatch import Pending, PendingLater, is_awaited
 from tidelog.broker.no_room import write_no_room
 from tidelog.codec.layout import byte_view
 from tidelog.codec.protocol.apis import (
@@ -31,7 +31,7 @@ from tidelog.lazy import np
 from tidelog.records.file_records import FileSlice
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tidelog.broker.room import Room
     from tidelog.codec.varint import Bytes
@@ -140,16 +140,29 @@ class Connection(asyncio.BufferedProtocol):
     def eof_received(self) -> bool:
         """Close the connection, once all records without acknowledgements are appended.
 
-        Their client may leave as soon as it has sent them, and what has come behind a held one
-        would be dropped. Others leave when they have waited too long, and send again: what they
-        have sent before would come twice, and hold room until then.
+        Their client may leave as soon as it has sent them, and what has come after a request that
+        holds others would be dropped. Kafka reads it from the socket once that is answered. Others
+        leave when they have waited too long, and send again: what they have sent before would come
+        twice, and hold room until then.
         """
         self._has_ended = True
         return self._is_appending()
 
     def _is_appending(self) -> bool:
-        """Whether records that nobody sends again wait for their partition."""
-        return any(slot.holds_others and not slot.is_awaited for slot in self._slots)
+        """Whether records that nobody sends again wait for their partition, or for their turn."""
+        if any(slot.holds_others and not slot.is_awaited for slot in self._slots):
+            return True
+        return self._is_held and not all(map(is_awaited, self._frames_left()))
+
+    def _frames_left(self) -> Iterator[memoryview]:
+        """Yield the requests that are there and were not taken."""
+        at = self._start
+        while self._filled - at >= SIZE_BYTES:
+            start, size = at + SIZE_BYTES, frame_size(self._buffer, at)
+            if not 0 <= size <= self._filled - start:
+                return
+            at = start + size
+            yield self._buffer[start:at]
 
     @property
     def descriptor(self) -> int:

@@ -138,7 +138,7 @@ class Dispatcher:
             return _response(header, answer)
         pending = _pending(header, answer)
         pending.size_bytes = size_bytes
-        pending.is_awaited = values.get("acks") != 0
+        pending.is_awaited = _is_awaited(values)
         return pending
 
     def _offer(self) -> dict[str, Any]:
@@ -163,6 +163,23 @@ class Dispatcher:
         """
         values = self._offer() | {"errorCode": int(ErrorCode.UNSUPPORTED_VERSION)}
         return [api.response_header(0, header.correlation_id), *api.write_response(0, values)]
+
+
+def is_awaited(data: Bytes) -> bool:
+    """Return whether a client waits for the answer to a request; also for one that is malformed."""
+    try:
+        header = read_request_header(data)
+        api, version = header.api, header.version
+        if api is None or api.name != "Produce" or version not in api.is_flexible:
+            return True
+        values, _ = api.read_bounded_request(version, data, header.body, _LEAST_BYTES)
+    except TidelogError:
+        return True
+    return _is_awaited(values)
+
+
+def _is_awaited(values: dict[str, Any]) -> bool:
+    return values.get("acks") != 0
 
 
 def _pending(

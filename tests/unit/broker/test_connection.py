@@ -341,6 +341,24 @@ def test_what_a_client_has_sent_before_it_left_is_appended() -> None:
     with_home(test)
 
 
+def test_records_after_a_request_that_is_still_answered_are_appended() -> None:
+    """Though their client has left; what else it has sent is dropped with the connection."""
+
+    async def test(home: BrokerHome) -> None:
+        line, other = Line(home), Line(home)
+        with held(home):
+            line.feed(produce(1) + produce(2, acks=0))
+            other.feed(produce(1) + fetch(2, 0))
+            assert line.connection.eof_received()
+            assert not other.connection.eof_received()
+        async with asyncio.timeout(10):
+            while not line.wire.is_closed:  # noqa: ASYNC110 - nothing rings
+                await asyncio.sleep(0)
+        assert home.logs.partition("t", 0).log.log_end_offset == 3
+
+    with_home(test)
+
+
 @pytest.mark.parametrize("acks", [-1, 1])
 def test_records_whose_client_gave_up_waiting_are_appended_once(acks: int) -> None:
     """It sends them again on its next connection, as often as a partition is held for too long."""
