@@ -364,6 +364,29 @@ def test_positions_expire_when_an_older_client_has_said(is_read_again: bool) -> 
     run(both())
 
 
+def test_a_deleted_group_keeps_no_part_of_a_commit_of_another_client() -> None:
+    """It comes before the deletion as a whole, or after it."""
+
+    async def test(home: BrokerHome) -> None:
+        home.logs.create_topic("two", 2)
+
+        async def commits(numbers: list[int]) -> None:
+            place = {"committedOffset": 5, "committedMetadata": None}
+            partitions = [{**place, "partitionIndex": number} for number in numbers]
+            topics = [{"name": "two", "partitions": partitions}]
+            await home.ask("OffsetCommit", 8, groupId="g", topics=topics)
+
+        await commits([0])
+        deletion = home.asking("DeleteGroups", 2, groupsNames=["g"])
+        await asyncio.sleep(0)
+        await commits([0, 1])
+        assert code((await deletion)["results"][0]) is ErrorCode.NONE
+        left = sorted(key.partition for key in home.logs.groups.committed("g"))
+        assert left in ([], [0, 1])
+
+    with_broker(test)
+
+
 def test_what_is_too_large_to_be_written_down_is_refused_for_good() -> None:
     """On a word that may pass, members would join again without end, and be refused again."""
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from tidelog.manager.log_manager import LogManager
     from tidelog.manager.partition import Partition
 
-    _Taken = AppendInfo | asyncio.Task[AppendInfo] | None
+    Taken = AppendInfo | asyncio.Task[AppendInfo] | None
 
 _log = logging.getLogger(__name__)
 
@@ -143,7 +143,7 @@ class CommittedOffsets:
             through = self._coordinator.shards.while_open
             await in_thread(partial(self._groups.read, number, through))
 
-    async def _kept(self, group: str, taken: _Taken, answer: dict[str, Any]) -> dict[str, Any]:
+    async def _kept(self, group: str, taken: Taken, answer: dict[str, Any]) -> dict[str, Any]:
         try:
             await self.durable(group, taken)
         except KafkaError as error:
@@ -314,7 +314,7 @@ class CommittedOffsets:
         return found
 
     async def _deleted(
-        self, group: str, taken: _Taken, answer: list[dict[str, Any]]
+        self, group: str, taken: Taken, answer: list[dict[str, Any]]
     ) -> dict[str, Any]:
         try:
             await self.durable(group, taken)
@@ -322,7 +322,7 @@ class CommittedOffsets:
             return {"errorCode": int(code_for_client(error))}
         return {"topics": answer}
 
-    async def durable(self, group: str, *taken: _Taken) -> None:
+    async def durable(self, group: str, *taken: Taken) -> None:
         """Wait until a group's positions, or what takes them or the group back, are durable.
 
         Else a power cut would bring back what a client takes for gone.
@@ -394,7 +394,7 @@ class CommittedOffsets:
         has_members = group is not None and (group.members or group.pending)
         return bool(has_members) or self._groups.has_reader(group_id)
 
-    def take_back(self, group: str, keys: Iterable[TopicPartition]) -> _Taken:
+    def take_back(self, group: str, keys: Iterable[TopicPartition]) -> Taken:
         """Delete positions of a group; the result is as of ``Appends.call``, None: there are none.
 
         Positions that are committed later stay, also if this has to wait.

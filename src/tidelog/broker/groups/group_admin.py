@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tidelog.broker.client_request import Answer, Request
     from tidelog.broker.groups.classic_group import ClassicGroup
-    from tidelog.broker.groups.committed_offsets import CommittedOffsets
+    from tidelog.broker.groups.committed_offsets import CommittedOffsets, Taken
     from tidelog.broker.groups.group_coordinator import GroupCoordinator
     from tidelog.manager.consumer_groups import Groups
     from tidelog.segment.filenames import TopicPartition
@@ -123,8 +123,10 @@ class GroupAdmin:
         """DeleteGroups; only groups without members are deleted, with all their positions."""
         known = self._coordinator.positions()
         names = tuple(dict.fromkeys(request.values["groupsNames"]))
-        # All at once: nobody commits between the look and the deletion, and one wait serves all.
-        codes = await asyncio.gather(*(self._delete(one, known.get(one, ())) for one in names))
+        # All before one is waited for: nobody commits between the look and a deletion, which would
+        # keep a part of that commit. One wait serves all.
+        begun = {one: self._begin_deletion(one, known.get(one, ())) for one in names}
+        codes = await asyncio.gather(*(self._deleted(*one) for one in begun.items()))
         return {
             "results": [
                 {"groupId": one, "errorCode": int(code)}
@@ -132,7 +134,9 @@ class GroupAdmin:
             ]
         }
 
-    async def _delete(self, group_id: str, positions: Collection[TopicPartition]) -> ErrorCode:
+    def _begin_deletion(
+        self, group_id: str, positions: Collection[TopicPartition]
+    ) -> list[Taken] | ErrorCode:
         try:
             self._coordinator.shards.check(group_id)
             # Also those that open transactions set: else a commit would bring a part of them back,
@@ -142,11 +146,17 @@ class GroupAdmin:
                 return ErrorCode.GROUP_ID_NOT_FOUND
             if self._groups.has_reader(group_id):
                 raise NonEmptyGroup(group_id)
-            # Both before either is waited for: positions that are committed meanwhile stay.
-            begun = (
+            return [
                 self._coordinator.delete(group_id),
                 self._offsets.take_back(group_id, positions),
-            )
+            ]
+        except KafkaError as error:
+            return code_for_client(error)
+
+    async def _deleted(self, group_id: str, begun: list[Taken] | ErrorCode) -> ErrorCode:
+        if isinstance(begun, ErrorCode):
+            return begun
+        try:
             await self._offsets.durable(group_id, *begun)
         except KafkaError as error:
             return code_for_client(error)
