@@ -95,7 +95,7 @@ class Groups(OfOneProcess):
         self._of_clients: dict[str, Callable[[], tuple[str, ...]]] = {}
         """The groups that have members among the clients of a broker, and what names these."""
         self._arriving: dict[str, Counter[TopicPartition]] = {}
-        """Positions of clients' transactions that are still to be appended, by group."""
+        """Positions of clients that are still to be appended, by group."""
 
     # Positions
 
@@ -172,7 +172,7 @@ class Groups(OfOneProcess):
         return found
 
     def undecided(self, group: str) -> frozenset[TopicPartition]:
-        """Return the partitions of which a transaction sets a group's position, and has not ended.
+        """Return the partitions whose position a transaction or a commit sets, and has not ended.
 
         Who begins where the group is now may process records that the transaction has processed.
         """
@@ -195,7 +195,7 @@ class Groups(OfOneProcess):
 
     @contextmanager
     def arriving(self, group: str, keys: Iterable[TopicPartition]) -> Iterator[None]:
-        """Let positions of a client's transaction count as undecided until they are in the log.
+        """Let positions of a client count as undecided until they are in the log.
 
         Its member was checked before: who reads after it must not begin where the group was.
         """

@@ -442,3 +442,23 @@ def test_an_append_that_fails_after_a_wait_is_refused(monkeypatch: pytest.Monkey
 def fail(*_: object, **__: object) -> None:
     """Fail as a disk does."""
     raise KafkaStorageError("the disk failed")
+
+
+def test_a_commit_that_waits_for_its_partition_does_not_expire() -> None:
+    """The position that it replaces is old; to delete that would delete the new one, too."""
+
+    async def test(home: BrokerHome) -> None:
+        assert await commit(home, 1) is ErrorCode.NONE
+        home.clock.advance(2 * 5 * 60_000)
+        with held(home, OFFSETS_TOPIC):
+            waiting = asyncio.get_running_loop().create_task(commit(home, 2))
+            await others_are_served(home, waiting)
+            home.broker._expire()
+        assert await waiting is ErrorCode.NONE
+        await asyncio.gather(*home.broker._appends._tasks)
+        assert await position(home) == 2
+        home.clock.advance(2 * 5 * 60_000)
+        home.broker._expire()
+        assert await position(home) == -1
+
+    with_broker(test, offsets_retention_minutes=5)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -107,6 +107,10 @@ class CommittedOffsets:
         except KafkaError as error:
             return positions_refused(answer, error)
         if isinstance(info, asyncio.Task):
+            # Else they would expire with those that they replace, if these are old.
+            arriving = ExitStack()
+            arriving.enter_context(self._groups.arriving(group, positions))
+            info.add_done_callback(lambda _: arriving.close())
             # Before it is appended, later requests of the connection wait, too.
             return self._kept(group, info, answer)
         self._groups.note(home, group, positions, info.last_offset + 1)
