@@ -133,6 +133,11 @@ class Timed(ObjectModel):
         self.times.setdefault(name, self.now_ms)
         return super().create(name, data)
 
+    def put(self, name: str, parts: Iterable[bytes], size_bytes: int) -> ObjectInfo:
+        """Write an object."""
+        self.times.setdefault(name, self.now_ms)
+        return super().put(name, parts, size_bytes)
+
 
 class Stopping(ObjectModel):
     """A store before whose request of a number the process ends."""

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.machinery.archives import files_with
 from tests.machinery.manager_home import ManagerHome
-from tests.machinery.object_model import ObjectModel
+from tests.machinery.object_model import Timed
 from tests.machinery.scale import examples
 
 from tidelog.archive import open_archives
@@ -54,8 +54,8 @@ CASES = st.builds(
 @given(case=CASES)
 def test_a_log_with_an_archive_loses_what_the_plan_says(case: Case) -> None:
     """By the limits of the whole log and by those of the disk, with and without timestamps."""
-    home, store = ManagerHome(), ObjectModel(Random(1))
-    store.name = URI
+    home, store = ManagerHome(), Timed(Random(1))
+    store.name, store.now_ms = URI, home.clock.now_ms()
     files_with(store, URI)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(archive_upkeep, "ObjectStore", lambda _uri: store)

@@ -58,6 +58,12 @@ class CoarseIndex:
         return self._entry.max_timestamp
 
     @cached_property
+    def copied_ms(self) -> int:
+        """When the segment was copied, by the store's clock, in ms; -1 if it is gone there."""
+        found = self._store.head(self._name)
+        return NO_TIMESTAMP if found is None else found.modified_ms
+
+    @cached_property
     def entries(self) -> list[CoarseEntry]:
         """All entries but the one of the first batch, where a lookup begins anyway."""
         entry = self._entry

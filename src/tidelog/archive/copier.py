@@ -34,6 +34,7 @@ from tidelog.errors import (
     CorruptArchive,
     StoreUnavailable,
 )
+from tidelog.records.batch import NO_TIMESTAMP
 from tidelog.segment.filenames import log_file
 
 if TYPE_CHECKING:
@@ -164,6 +165,8 @@ class Copier:
         self._digests: dict[int, Digest] = {}
         self._kept_digests: dict[int, Digest] | None = None
         """Those that the claim file has, as far as this object has written it."""
+        self._copied_ms: dict[str, int] = {}
+        """What ``copied_ms`` has found, by name."""
         self._remembered: KnownArchive | None = None
         self._tails: dict[tuple[str, int], int] = {}
         """Checksums of the ends of archived segments, by name and size."""
@@ -220,6 +223,18 @@ class Copier:
                 break
             end = segment.end_offset
         return end
+
+    def copied_ms(self, entry: Entry) -> int:
+        """Return when a segment was copied, by the store's clock, in ms; -1 if it is gone there.
+
+        None of its records was appended later.
+        """
+        if entry.name not in self._copied_ms:
+            found = self._store.head(self._chain.name(entry.name))
+            if found is None:
+                return NO_TIMESTAMP
+            self._copied_ms[entry.name] = found.modified_ms
+        return self._copied_ms[entry.name]
 
     def delete_below(self, offset: int, why: str) -> Sequence[Entry]:
         """Let the log start at an offset; return the segments below it, which the log loses.

@@ -19,6 +19,7 @@ from tidelog.errors import CorruptMessage
 from tidelog.log.archived import ArchivedOffsets
 from tidelog.log.retention.retention_rules import SegmentFacts, expired
 from tidelog.manager.metrics.metric import in_percent
+from tidelog.records.batch import NO_TIMESTAMP
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -42,9 +43,15 @@ class ArchivePass(NamedTuple):
     swept: int = 0
 
 
-def archived_facts(entry: Entry) -> SegmentFacts:
-    """Return what retention asks about an archived segment; it is never asked when it begins."""
-    largest = partial(int, entry.max_timestamp)
+def archived_facts(
+    entry: Entry, copied_ms: Callable[[Entry], int] = lambda _: NO_TIMESTAMP
+) -> SegmentFacts:
+    """Return what retention asks about an archived segment; it is never asked when it begins.
+
+    ``copied_ms`` is asked where no record has a timestamp; on a disk the file's time counts then.
+    """
+    is_timed = entry.max_timestamp >= 0
+    largest = partial(int, entry.max_timestamp) if is_timed else partial(copied_ms, entry)
     return SegmentFacts(*entry[1:3], entry.size_bytes, False, largest, largest)
 
 
@@ -155,7 +162,7 @@ class LogArchiver:
         state = self._copier.state
         archived_bytes = sum(entry.size_bytes for entry in state.entries)
         size_bytes = self._only_local_bytes() + archived_bytes
-        facts = map(archived_facts, state.entries)
+        facts = (archived_facts(entry, self._copier.copied_ms) for entry in state.entries)
         return expired(facts, config, now_ms, size_bytes=size_bytes, end=state.end)
 
     def _only_local_bytes(self) -> int:

@@ -9,8 +9,10 @@ from tests.unit.service.test_archiving import (
     ARCHIVED,
     append,
     archive,
+    archive_and_delete,
     metrics_of,
     objects_of,
+    planned,
     service,
     state_of,
 )
@@ -20,6 +22,7 @@ from tidelog.errors import StoreUnavailable
 from tidelog.manager.log_archiver import SWEEP_MS
 from tidelog.segment.filenames import TopicPartition
 from tidelog.service import mover
+from tidelog.testing import build_batch
 
 if TYPE_CHECKING:
     import pytest
@@ -135,3 +138,26 @@ def test_a_clock_that_is_set_back_stops_no_sweep(store: Timed) -> None:
         store.now_ms = REMOVED_MS
         archive(manager)
         assert objects_of(store) < count
+
+
+def test_an_archived_segment_without_timestamps_expires_by_the_time_of_its_copy(
+    store: Timed,
+) -> None:
+    """As by that of its file on a disk: it would stay for ever, and all after it."""
+    home = ManagerHome()
+    with service(home) as manager:
+        manager.create_topic("t", config={**ARCHIVED, "internal.segment.bytes": "300"})
+        log = manager.partition("t", 0).log
+        for _ in range(4):
+            log.append_as_leader(build_batch([(-1, None, b"v" * 200, ())]))
+        log.update_high_watermark(log.log_end_offset)
+        store.now_ms = home.clock.now_ms()
+        archive_and_delete(home, manager)
+        assert log.local_log_start_offset == 3
+        manager.alter_topic("t", {"retention.ms": "5000"})
+        archive(manager)
+        assert log.log_start_offset == 0
+        home.clock.advance(3_001)
+        assert planned(home, manager).log_start_offset == 3
+        archive(manager)
+        assert log.log_start_offset == 3

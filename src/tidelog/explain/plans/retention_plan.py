@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
     from tidelog.readonly.read_only_log import ReadOnlyLog
-    from tidelog.readonly.snapshot_log import SnapshotLog
+    from tidelog.readonly.snapshot_log import SnapshotLog, SnapshotSegment
 
 
 def pinned_offsets(
@@ -176,18 +176,29 @@ def _plan(log: SnapshotLog, *, pinned_from: int | None, with_times: bool) -> Shr
 
 
 def _segment_facts(log: SnapshotLog, *, in_archive: bool = False) -> list[SegmentFacts]:
-    """Return what retention asks about each segment, oldest first; an object has no time."""
+    """Return what retention asks about each segment, oldest first."""
     return [
         SegmentFacts(
             segment.base_offset,
             segment.read_next_offset(),
             segment.size_bytes,
             segment is log.segments.active,
-            partial(getattr, segment, "max_timestamp") if in_archive else segment.largest_timestamp,
+            partial(_archived_timestamp, segment) if in_archive else segment.largest_timestamp,
             segment.first_batch_timestamp,
         )
         for segment in log.segments
     ]
+
+
+def _archived_timestamp(segment: SnapshotSegment) -> int:
+    """Return the largest timestamp in ms; without one, when the segment was copied.
+
+    Of one that is on the disk, too, the archive was not asked: its file is a little older.
+    """
+    if segment.coarse is None:
+        return segment.largest_timestamp()
+    timestamp = segment.max_timestamp
+    return timestamp if timestamp >= 0 else segment.coarse.copied_ms
 
 
 def _size_bytes(facts: list[SegmentFacts]) -> int:
