@@ -60,12 +60,18 @@ def flush_closed(state: LogState, end_offset: int) -> None:
 def make_snapshots(state: LogState, offsets: Iterable[int]) -> None:
     """Make the snapshots that are missing at ``offsets``, the ends of closed segments, durably.
 
-    A full disk leaves them out of a roll.
+    A full disk leaves them out of a roll. One that was damaged since is made again, unless the
+    archive has it as it was.
     """
     state.check_open()
     known, context = state.producers.snapshots, state.context
-    missing = sorted({*offsets}.difference(known.offsets))
-    for offset in missing:
+    archived_end = 0 if state.archived is None else state.archived.end
+    wanted = {*offsets}
+    missing = wanted.difference(known.offsets)
+    with context.guard.watch("reading producer snapshots"):
+        waiting = (offset for offset in wanted - missing if offset > archived_end)
+        missing.update(offset for offset in waiting if not known.is_sound(offset))
+    for offset in sorted(missing):
         files = SnapshotFiles(context.directory, context.fs)
         files.set_aside(set())  # else newer ones would be deleted
         producers = ProducerStateManager(

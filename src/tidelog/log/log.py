@@ -596,7 +596,7 @@ class Log(ReadableLog, Closable):
         flushing.flush_closed(self._state, end_offset)
 
     def make_snapshots(self, offsets: Iterable[int]) -> None:
-        """Make the producer snapshots that are missing where segments end, durably.
+        """Make the producer snapshots that are missing or damaged where segments end, durably.
 
         Raises CorruptMessage for a damaged batch before one of them.
         """

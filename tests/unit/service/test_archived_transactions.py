@@ -9,11 +9,12 @@ import pytest
 from tests.machinery.manager_home import ManagerHome
 from tests.machinery.transactions import begin_transaction, end_transaction
 from tests.unit.service.test_archived_moves import KEY, moved
-from tests.unit.service.test_archiving import ARCHIVED, append, archive, service
+from tests.unit.service.test_archiving import ARCHIVED, append, archive, service, state_of
 
 from tidelog.embedded.logs import Logs
 from tidelog.log.log import Log
 from tidelog.records.isolation import Isolation
+from tidelog.segment.filenames import producer_snapshot_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,6 +88,29 @@ def test_a_snapshot_that_a_full_disk_left_out_is_made_before_records_leave(store
         log.roll()
 
     aborted_across_the_border(home, store, roll)
+    for _ in range(2):
+        home.restart()
+        assert committed(service(home)) == [0, 2, 3, 6]
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_snapshot_that_was_damaged_is_made_again_from_the_records(
+    store: Timed, *, is_there: bool
+) -> None:
+    """As a start does it: the segment before it would never be copied, nor what comes after."""
+    home = ManagerHome("/a", retention_ms=-1)
+
+    def roll(log: Log) -> None:
+        log.roll()
+        path = producer_snapshot_file(log.directory, log.log_end_offset)
+        if is_there:
+            home.fs.write(path, home.fs.read(path)[:-1])
+        else:
+            home.fs.delete(path)
+
+    manager = aborted_across_the_border(home, store, roll)
+    (entry,) = state_of(store, manager).entries
+    assert entry.opened == ((7, 1),)
     for _ in range(2):
         home.restart()
         assert committed(service(home)) == [0, 2, 3, 6]

@@ -140,6 +140,14 @@ class SnapshotFiles:
         except (CorruptSnapshot, FileNotFoundError):
             return []
 
+    def is_sound(self, offset: int) -> bool:
+        """Return whether the snapshot at ``offset`` is there, and can be read."""
+        try:
+            read_snapshot(self._fs, self.path(offset))
+        except (CorruptSnapshot, FileNotFoundError):
+            return False
+        return True
+
     def read_latest(self) -> tuple[int, list[ProducerSnapshotEntry]] | None:
         """Return offset and entries of the newest readable snapshot; delete unreadable ones."""
         while (offset := self.latest) is not None:
