@@ -42,7 +42,8 @@ class ChainState:
     removed ones that were not below the start. ``start`` is the first offset of the log.
     ``claim_epoch`` and ``incarnation`` say who may commit: nobody, to a snapshot, of which
     ``partitions`` is how many its topic has; None for others. ``cleaned``: below that, segments
-    were cleaned before they were archived.
+    were cleaned before they were archived; ``log_cleaned``: up to where the log was at the last
+    version that knew it.
     """
 
     version: int = 0
@@ -61,6 +62,7 @@ class ChainState:
     is_deleted: bool = False
     partitions: int | None = None
     cleaned: int = 0
+    log_cleaned: int = 0
 
     def can_add(self, base_offset: int, end_offset: int) -> bool:
         """Return whether the next segment may have these offsets.
@@ -136,6 +138,7 @@ class ChainState:
                 self._apply(operation)
         # What is added later may be of a log that was not cleaned so far.
         self.cleaned = max(self.cleaned, min(delta.cleaned, self.end))
+        self.log_cleaned = delta.cleaned or self.log_cleaned
         self.version = delta.version
 
     def _claim(self, claim: Claim, epoch: int) -> None:
@@ -203,6 +206,7 @@ class ChainState:
         self.skips = [skip for skip in self.skips if skip.end <= offset]
         self.end = max(offset, self.start)
         self.cleaned = min(self.cleaned, self.end)
+        self.log_cleaned = min(self.log_cleaned, self.end)
 
     def _remove(self, name: str) -> None:
         if not self.entries or self.entries[0].name != name:

@@ -382,14 +382,14 @@ class Copier:
     def _cleaned_end(self) -> int:
         """Return up to where the log was cleaned.
 
-        0, too, where the disk lacks segments of the archive: a cleaning since may have changed
-        others for them, and a log restored from both would count as clean.
+        No further than the archive knows where the disk lacks segments of it: a cleaning since may
+        have changed others for them, and a log restored from both would count as clean.
         """
-        log, entries = self._log, self.state.entries
-        if entries and entries[0].base_offset < log.local_start_offset:
-            return 0
+        log, state = self._log, self.state
         key = log.topic, log.partition
-        return cleaned_end(self._fs, log.data_dir, key, is_tolerant=True)
+        end = cleaned_end(self._fs, log.data_dir, key, is_tolerant=True)
+        is_whole = not state.entries or state.entries[0].base_offset >= log.local_start_offset
+        return end if is_whole else min(end, state.log_cleaned)
 
     def _drawn_claim(self) -> Claim:
         """Return a claim of an incarnation that is new, and noted in the claim file."""

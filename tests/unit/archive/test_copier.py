@@ -378,6 +378,33 @@ def test_a_cleaning_is_noted_where_the_disk_has_all_that_is_archived(
     assert copied(store, log).state.cleaned_end == (5 if is_whole else 0)
 
 
+@pytest.mark.parametrize("is_cleaned_since", [True, False])
+def test_a_cleaning_before_a_copy_that_was_stopped_is_noted_by_the_next_copy(
+    store: ObjectModel, data: Path, *, is_cleaned_since: bool
+) -> None:
+    """Though only the archive has the first segments by then; not how far one since has come."""
+    append(data, 60)
+    first, second, third = LogOfFiles(data).closed_segments()[:3]
+    line = second.base_offset + 1
+    (data / "cleaner-offset-checkpoint").write_text(f"0\n1\nt 0 {line}\n")
+
+    def stop(_: int) -> None:
+        if stopped.state.end:
+            raise KeyboardInterrupt
+
+    stopped = copier(store, data)
+    with pytest.raises(KeyboardInterrupt):
+        stopped.copy(stop)
+    assert stopped.state.end == second.base_offset
+    (data / "t-0" / f"{first.base_offset:020}.log").unlink()
+    if is_cleaned_since:
+        (data / "cleaner-offset-checkpoint").write_text(f"0\n1\nt 0 {third.end_offset}\n")
+
+    found = copied(store, LogOfFiles(data, first=second.base_offset))
+
+    assert found.state.cleaned_end == line
+
+
 def test_a_damaged_checkpoint_of_the_cleaner_keeps_nothing_from_being_copied(
     store: ObjectModel, data: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
