@@ -103,24 +103,22 @@ class CleanerCheckpoints:
         if gone:
             self.change(data_directory, lambda lines: [lines.pop(key, None) for key in gone])
 
-    def move(
+    def carry(
         self,
         key: tuple[str, int],
         source_directory: str,
         target_directory: str,
         failing: Callable[[str], AbstractContextManager[None]] = lambda _: nullcontext(),
     ) -> None:
-        """Move the line of a log to the file of another data directory.
+        """Write the line of a log into the file of a data directory that is to hold it.
 
-        ``failing`` makes the context in which the file of a directory is written. If that of the
-        target cannot be written, the log counts as never cleaned.
+        ``drop`` removes it from that of the source once the log has left. ``failing`` makes the
+        context in which the file of a directory is read or written.
 
         Source: Kafka LogCleanerManager.alterCheckpointDir.
         """
         with failing(source_directory):
             offset = self._read_to_change(source_directory).get(key)
-            if offset is not None:
-                self.change(source_directory, lambda lines: lines.pop(key, None))
         with failing(target_directory):
             if offset is None:
                 # One that could not be removed there when the log had left, and was not lowered

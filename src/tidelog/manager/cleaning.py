@@ -158,10 +158,10 @@ class Cleaning:
         log_dir.checkpoints.forget(keys)
         self.manager.checkpoints.drop(log_dir.path, keys)
 
-    def move_line(
+    def carry_line(
         self, key: TopicPartition, source: LogDir, target: LogDir, log_dirs: LogDirs
     ) -> None:
-        """Let a log's line in the cleaner's checkpoint follow it to another directory.
+        """Write a log's line in the cleaner's checkpoint for the directory that is to hold it, too.
 
         Raises KafkaStorageError; unless its disk was full that directory is offline then.
         """
@@ -169,4 +169,9 @@ class Cleaning:
         def failing(path: str) -> AbstractContextManager[None]:
             return log_dirs.failing(path, f"moving the cleaner's line of {key}")
 
-        self.manager.checkpoints.move(key, source.path, target.path, failing)
+        self.manager.checkpoints.carry(key, source.path, target.path, failing)
+
+    def leave_line(self, key: TopicPartition, source: LogDir, log_dirs: LogDirs) -> None:
+        """Remove a log's line where it has left; errors as ``carry_line``."""
+        with log_dirs.failing(source.path, f"moving the cleaner's line of {key}"):
+            self.manager.checkpoints.drop(source.path, [key])

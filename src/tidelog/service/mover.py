@@ -519,6 +519,8 @@ class PartitionMover(ManagerPart):
                 self._machine.fs,
                 *(claim_file(one.path, topic_id, key.partition) for one in (source, target)),
             )
+        # Without it, offsets that a cleaning has left out would count as lost.
+        self._cleaning.carry_line(key, source, target, self._log_dirs)
         self._carry_transactions(key, topic_id, source, target)
         if current.archived is not None:
             copy.note_archived(current.archived._replace(equal_end=0))
@@ -592,9 +594,9 @@ class PartitionMover(ManagerPart):
         target_path = copy.data_dir
         source, target = self._log_dirs.get(source_path), self._log_dirs.get(target_path)
         try:
-            if source is not None and target is not None:
-                self._cleaning.move_line(key, source, target, self._log_dirs)
-        except KafkaStorageError as error:  # the log counts as never cleaned
+            if source is not None:
+                self._cleaning.leave_line(key, source, self._log_dirs)
+        except KafkaStorageError as error:  # nobody reads it there
             _log.error("checkpoint-failed directory=%s reason=%s", copy.directory, error)
         finally:
             self._release(key)

@@ -382,7 +382,8 @@ def test_a_line_follows_its_log_to_another_directory(place: Place) -> None:
     """
     place.home.fs.make_directory("/other")
 
-    place.manager.checkpoints.move(ONE, "/data", "/other")
+    place.manager.checkpoints.carry(ONE, "/data", "/other")
+    place.manager.checkpoints.drop("/data", [ONE])
 
     assert place.lines() == {TWO: 1}
     assert read_checkpoint(place.home.fs, "/other/cleaner-offset-checkpoint") == {ONE: 3}
@@ -391,10 +392,10 @@ def test_a_line_follows_its_log_to_another_directory(place: Place) -> None:
 def test_a_log_without_a_line_gets_none_where_it_moves(place: Place) -> None:
     """One that it left there before may be above what was truncated and written again since."""
     place.home.fs.make_directory("/other")
-    place.manager.checkpoints.move(ONE, "/data", "/other")
+    place.manager.checkpoints.carry(ONE, "/data", "/other")
     place.checkpoint({TWO: 1})
 
-    place.manager.checkpoints.move(ONE, "/data", "/other")
+    place.manager.checkpoints.carry(ONE, "/data", "/other")
 
     assert read_checkpoint(place.home.fs, "/other/cleaner-offset-checkpoint") == {}
 
@@ -423,7 +424,7 @@ def test_a_line_that_cannot_be_read_for_now_is_not_taken_for_none(place: Place) 
         manager.checkpoints.drop("/data", [ONE])
 
     def move() -> None:
-        manager.checkpoints.move(ONE, "/data", "/other")
+        manager.checkpoints.carry(ONE, "/data", "/other")
 
     for act in (truncate, drop, move):
         place.home.fs.fail("open", PATH, no_descriptor)

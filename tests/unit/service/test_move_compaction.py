@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from tests.machinery.manager_home import Loading, ManagerHome
+import pytest
+from tests.machinery.manager_home import Loading, ManagerHome, fill
 
+from tidelog.errors import KafkaStorageError
 from tidelog.records.isolation import Isolation
 from tidelog.segment.filenames import TopicPartition
 from tidelog.service import copied_log
 from tidelog.service.log_service import LogService
+from tidelog.testing import PowerCut
 
 if TYPE_CHECKING:
-    import pytest
-
     from tidelog.log.log import Log
     from tidelog.manager.log_manager import LogManager
 
@@ -98,6 +100,28 @@ def test_a_log_is_not_cleaned_once_it_was_compared_with_its_copy(
             home.clock.advance(1_000)
         assert [key for key in keys(manager) if key in left] == left
         assert b"gone" not in keys(manager)
+
+
+@pytest.mark.parametrize("operations", range(0, 120, 2))
+def test_a_power_cut_leaves_the_cleaners_line_beside_the_log(operations: int) -> None:
+    """Else offsets that a cleaning has left out would count as lost, once the policy is delete."""
+    home = ManagerHome("/a", "/b", seed=operations)
+    manager = home.open()
+    manager.create_topic("t", path="/a")
+    fill(manager, "t", 0, 30)
+    with manager.cleaning.exclusive(KEY):
+        manager.cleaning.manager.note_cleaned(KEY, manager.partition("t", 0).log, 2)
+    manager.flush()
+    home.fs.crash_after(operations)
+    with suppress(PowerCut, KafkaStorageError):
+        manager.move_partition(*KEY, "/b")
+        home.clock.advance(0)
+    home.power_cut()
+    for _ in range(2):
+        with home.open() as manager:
+            place = manager.partition("t", 0).log.data_dir
+            assert "t 0 2" in home.lines("cleaner-offset-checkpoint", place)
+            home.clock.advance(0)
 
 
 def run_cleaner(manager: LogService) -> None:

@@ -329,34 +329,54 @@ def test_the_directory_that_gets_a_partition_is_written_last(source: str, target
         assert files == [source, target]
 
 
-@pytest.mark.parametrize("failing", ["/a", "/b"])
-@pytest.mark.parametrize("number", [EIO, ENOSPC])
-def test_a_move_is_done_though_the_cleaners_line_cannot_be_moved(
-    failing: str, number: int, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The log counts as never cleaned then; a disk that failed takes its directory offline."""
-    home = two_directories()
-    with home.open(log_cleaner_enable=True, log_cleaner_backoff_ms=10**9) as manager:
-        manager.create_topic("t", path="/a")
-        fill(manager, "t", 0, 30)
-        log = manager.partition("t", 0).log
-        with manager.cleaning.exclusive(KEY):
-            manager.cleaning.manager.note_cleaned(KEY, log, 2)
-        manager.move_partition(*KEY, "/b")
-        file = f"{failing}/cleaner-offset-checkpoint.tmp"
-        home.fs.fail("rename", file, OSError(number, "fault"))
-        home.clock.advance(0)
-        cleaner = manager.cleaning.cleaner
-        assert cleaner is not None
+def moved_with_line(home: ManagerHome, failing: str, number: int) -> LogService:
+    """Move a log that was cleaned up to offset 2, while a directory's checkpoint is refused."""
+    manager = home.open(log_cleaner_enable=True, log_cleaner_backoff_ms=10**9)
+    manager.create_topic("t", path="/a")
+    fill(manager, "t", 0, 30)
+    log = manager.partition("t", 0).log
+    with manager.cleaning.exclusive(KEY):
+        manager.cleaning.manager.note_cleaned(KEY, log, 2)
+    manager.move_partition(*KEY, "/b")
+    file = f"{failing}/cleaner-offset-checkpoint.tmp"
+    home.fs.fail("rename", file, OSError(number, "fault"), count=1)
+    home.clock.advance(0)
+    return manager
 
-        assert f"moving the cleaner's line of t-0 in {failing} failed: " in caplog.text
+
+@pytest.mark.parametrize("number", [EIO, ENOSPC])
+def test_a_move_is_done_though_the_cleaners_line_stays_at_the_source(
+    number: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nobody reads it there any more; a disk that failed takes its directory offline."""
+    home = two_directories()
+    with moved_with_line(home, "/a", number) as manager:
+        assert "moving the cleaner's line of t-0 in /a failed: " in caplog.text
         assert manager._mover.ended == {}
-        assert cleaner.manager.state(KEY) == IDLE
-        assert (failing in manager.live_dirs) == (number == ENOSPC)
-        if "/b" in manager.live_dirs:
-            assert manager.partition("t", 0).log.directory == "/b/t-0"
-            assert values(manager, "t", 0) == EXPECTED
-            fill(manager, "t", 0, 1)
+        assert manager.cleaning.manager.state(KEY) == IDLE
+        assert ("/a" in manager.live_dirs) == (number == ENOSPC)
+        assert home.lines("cleaner-offset-checkpoint", "/b") == ["t 0 2"]
+        assert manager.partition("t", 0).log.directory == "/b/t-0"
+        assert values(manager, "t", 0) == EXPECTED
+        fill(manager, "t", 0, 1)
+
+
+@pytest.mark.parametrize("number", [EIO, ENOSPC])
+def test_a_log_stays_as_long_as_the_cleaners_line_cannot_follow(
+    number: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It would count as never cleaned; a disk that is full only delays the move."""
+    home = two_directories()
+    with moved_with_line(home, "/b", number) as manager:
+        assert "moving the cleaner's line of t-0 in /b failed: " in caplog.text
+        assert manager.partition("t", 0).log.directory == "/a/t-0"
+        home.clock.advance(1_000)
+        place = "/b" if number == ENOSPC else "/a"
+        assert home.lines("cleaner-offset-checkpoint", place) == ["t 0 2"]
+        assert manager.partition("t", 0).log.directory == f"{place}/t-0"
+        assert manager.cleaning.manager.state(KEY) == IDLE
+        assert values(manager, "t", 0) == EXPECTED
+        fill(manager, "t", 0, 1)
 
 
 # A move ends, whatever happens meanwhile
