@@ -471,6 +471,34 @@ def test_the_first_offset_that_is_to_be_archived_is_named() -> None:
     with_broker(test)
 
 
+@pytest.mark.parametrize(
+    ("archived", "answer"),
+    [
+        (None, (-1, -1)),
+        (ArchivedOffsets(0, 0), (-1, -1)),
+        (ArchivedOffsets(2, 2), (-1, -1)),
+        (ArchivedOffsets(0, 2), (1, 0)),
+        (ArchivedOffsets(0, 2, 2), (1, 0)),
+    ],
+)
+def test_the_last_offset_in_an_archive_is_named(
+    archived: ArchivedOffsets | None, answer: tuple[int, int]
+) -> None:
+    """Also once the disk has none of it, and after a start. Source: Kafka UnifiedLog."""
+
+    async def test(home: BrokerHome) -> None:
+        log = home.logs.partition("t", 0).log
+        await home.produce("t", b"a", b"b", b"c")
+        log.note_archived(archived)
+        topics = [{"name": "t", "partitions": [{"partitionIndex": 0, "timestamp": -5}]}]
+        found = await home.ask("ListOffsets", 9, replicaId=-1, topics=topics)
+        one = found["topics"][0]["partitions"][0]
+        assert (one["offset"], one["leaderEpoch"]) == answer
+        log.note_archived(None)
+
+    with_broker(test)
+
+
 def test_an_end_of_a_log_that_is_not_known_here_is_no_time() -> None:
     """A client of a later release would begin at an offset that it has not asked for."""
 

@@ -95,8 +95,11 @@ class OffsetQueries:
         if target == OffsetTarget.EARLIEST and log.log_start_offset < log.local_log_start_offset:
             return TimestampedOffset(_UNKNOWN, log.log_start_offset, None)  # its archive has it
         if target == OffsetTarget.LATEST_TIERED:
-            last = log.archived_end - 1 if log.archived is not None else _UNKNOWN
-            return TimestampedOffset(_UNKNOWN, last, None)
+            archived = log.archived
+            if archived is None or archived.end <= archived.start:
+                return TimestampedOffset(_UNKNOWN, _UNKNOWN, None)
+            last = archived.end - 1
+            return TimestampedOffset(_UNKNOWN, last, log.epochs.epoch_for_offset(last))
         if target == OffsetTarget.EARLIEST_PENDING_UPLOAD and log.archived is not None:
             first = max(log.archived.end, log.log_start_offset)
             return TimestampedOffset(_UNKNOWN, first, log.epochs.epoch_for_offset(first))
