@@ -62,9 +62,12 @@ class TransactionMismatch(_WithFields, InvalidArgument):
 
     def __str__(self) -> str:
         if not self.others:
+            # A repeat is written whole: other topics would have these records twice.
+            others = ", ".join(topic for topic in self.topics if topic not in self.deleted)
+            again = f"again, a second time to {others}, too" if others else "again"
             return (
                 f"transaction {self.txn!r} was committed before, and topic"
-                f" {', '.join(self.deleted)} was deleted since: to write it again, choose another"
+                f" {', '.join(self.deleted)} was deleted since: to write it {again}, choose another"
                 f" id, or run: tidelog staged forget {shlex.quote(self.txn)}"
             )
         wrote = ", ".join(self.topics) or "no topic"

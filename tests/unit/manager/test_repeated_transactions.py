@@ -43,6 +43,13 @@ def write(logs: Logs, txn: str = "job", topic: str = "t", *, creates: bool = Fal
     return transaction.committed.is_repeat
 
 
+def write_both(logs: Logs) -> None:
+    """Commit a record for t and one for u."""
+    with logs.transaction("job") as transaction:
+        transaction.append("t", b"a")
+        transaction.append("u", b"a")
+
+
 def seen(logs: Logs, topic: str = "t") -> list[bytes | None]:
     """Return the values that readers of a topic see."""
     return [found.value for found in logs.read(topic, 0)]
@@ -206,6 +213,21 @@ def test_the_last_batch_of_a_stream_is_not_skipped_for_a_topic_that_was_created_
         logs.manager.staged_commits.forget(home.path, stream.txn)
         logs.commit_transaction(staged_in(home, stream, logs, 3))
         assert seen(logs) == [b"a"]
+
+
+def test_what_a_repeat_would_write_twice_is_named_beside_the_command_for_it() -> None:
+    """Forgetting the id has it written whole, also to the topics that have its records."""
+    home = DataHome()
+    with home.open() as logs:
+        for topic in ("t", "u"):
+            logs.create_topic(topic)
+        write_both(logs)
+        recreate(logs)
+        with pytest.raises(TransactionMismatch, match="again, a second time to u, too, choose"):
+            write_both(logs)
+        logs.manager.staged_commits.forget(home.path, "job")
+        write_both(logs)
+        assert (seen(logs), seen(logs, "u")) == ([b"a"], [b"a", b"a"])
 
 
 # The pending journal of the same id
