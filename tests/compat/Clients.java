@@ -2,8 +2,10 @@ import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Base64;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -23,7 +25,7 @@ import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
-/** What tests ask of Kafka's own clients, one command an argument: create, settings, alter, produce, transact (ends the program), delete-records, consume. */
+/** What tests ask of Kafka's own clients, one command an argument: create, settings, alter, produce, produce-acks, transact (ends the program), delete-records, consume, offset-at, share. */
 public class Clients {
     private static String servers;
 
@@ -36,6 +38,9 @@ public class Clients {
                 case "settings" -> settings(words[1]);
                 case "alter" -> alter(words[1], words[2]);
                 case "produce" -> produce(words[1], words[2], Integer.parseInt(words[3]), number(words, 4));
+                case "produce-acks" -> produceAcks(words[1], words[2], Integer.parseInt(words[3]));
+                case "offset-at" -> offsetAt(words[1], Long.parseLong(words[2]));
+                case "share" -> share(words[1], words[2], Integer.parseInt(words[3]));
                 case "produce-for" -> produceFor(Integer.parseInt(words[1]), words[2].split(","), words[3]);
                 case "produce-rounds" -> produceRounds(words[1].split(","), words[2]);
                 case "transact" -> transact(words[1], Integer.parseInt(words[2]));
@@ -108,6 +113,66 @@ public class Clients {
             for (int number = 0; number < count; number++) {
                 producer.send(record(topic, partitions == 0 ? null : number % partitions, "java-", number));
             }
+        }
+    }
+
+    /** To partition 0, by a producer that is not idempotent; prints the offset that each record was answered with. */
+    private static void produceAcks(String topic, String acks, int count) throws Exception {
+        Properties properties = properties("acks", acks, "enable.idempotence", "false");
+        var bytes = new ByteArraySerializer();
+        try (var producer = new KafkaProducer<>(properties, bytes, bytes)) {
+            for (int number = 0; number < count; number++) {
+                System.out.println(producer.send(record(topic, 0, "java-", number)).get().offset());
+            }
+        }
+    }
+
+    private static void offsetAt(String topic, long time) {
+        TopicPartition partition = new TopicPartition(topic, 0);
+        try (var consumer = consumer()) {
+            System.out.println(consumer.offsetsForTimes(Map.of(partition, time)).get(partition).offset());
+        }
+    }
+
+    /** Two members of a group that read all of a topic; prints how many partitions each has, and the keys that came, sorted. */
+    private static void share(String topic, String group, int partitions) {
+        List<String> keys = new ArrayList<>();
+        String[] settings = {"group.id", group, "auto.offset.reset", "earliest", "heartbeat.interval.ms", "200"};
+        try (var second = consumer(settings)) {
+            try (var first = consumer(settings)) {
+                first.subscribe(List.of(topic));
+                while (first.assignment().size() < partitions) {
+                    take(first, keys);
+                }
+                System.out.println("one " + first.assignment().size());
+                second.subscribe(List.of(topic));
+                while (first.assignment().size() != partitions / 2 || second.assignment().size() != partitions / 2) {
+                    take(first, keys);
+                    take(second, keys);
+                }
+                System.out.println("two " + first.assignment().size() + " " + second.assignment().size());
+            }
+            while (second.assignment().size() < partitions) {
+                take(second, keys);
+            }
+            long end = second.endOffsets(second.assignment()).values().stream().mapToLong(Long::longValue).sum();
+            while (second.assignment().stream().mapToLong(second::position).sum() < end) {
+                take(second, keys);
+            }
+            System.out.println("other " + second.assignment().size());
+        }
+        Collections.sort(keys);
+        keys.forEach(System.out::println);
+    }
+
+    private static KafkaConsumer<byte[], byte[]> consumer(String... settings) {
+        var bytes = new ByteArrayDeserializer();
+        return new KafkaConsumer<>(properties(settings), bytes, bytes);
+    }
+
+    private static void take(KafkaConsumer<byte[], byte[]> consumer, List<String> keys) {
+        for (ConsumerRecord<byte[], byte[]> record : consumer.poll(Duration.ofMillis(100))) {
+            keys.add(new String(record.key(), StandardCharsets.UTF_8));
         }
     }
 

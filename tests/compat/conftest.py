@@ -80,12 +80,15 @@ class Java:
 
     program: str
     classes: Path
+    before: str = ""
+    """A jar of another release, which is taken before those."""
 
     def command(self, *words: str) -> list[str]:
         """Return the words that start a class with arguments."""
         quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m"]
         in_utf8 = [f"-D{name}=UTF-8" for name in ("file.encoding", "stdout.encoding")]
-        return [self.program, *quick, *in_utf8, "-cp", f"{JARS}/*:{self.classes}", *words]
+        jars = [*filter(None, [self.before]), f"{JARS}/*", str(self.classes)]
+        return [self.program, *quick, *in_utf8, "-cp", ":".join(jars), *words]
 
     def run(self, *words: str) -> str:
         """Run it to its end; return what it printed."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.compat.conftest import Kafka
+from tests.compat.conftest import FIRST_MS, Kafka
 from tests.compat.test_hand_over import handed_over
+from tests.conftest import CONNECTOR
 from tests.machinery.brokers import served
 
 import tidelog
@@ -50,17 +52,28 @@ def clients(java: Java, broker: Served, tmp_path: Path) -> Clients:
     return Clients(java, tmp_path / "data", tmp_path, int(broker.bootstrap.partition(":")[2]))
 
 
+@pytest.fixture(params=["4.3.1", "3.9.2"])
+def of_each(clients: Clients, request: pytest.FixtureRequest) -> Clients:
+    """Kafka's clients, of two releases; tools are of the newer one."""
+    if request.param == "4.3.1":
+        return clients
+    jar = CONNECTOR / f"kafka-clients-{request.param}.jar"
+    if not jar.exists():
+        pytest.skip("needs Spark's Kafka connector: make peer")
+    return replace(clients, java=replace(clients.java, before=str(jar)))
+
+
 def values(logs: Logs, topic: str) -> list[tuple[int, int, bytes | None, bytes | None]]:
     """Return offset, time, key and value of the records that readers of committed ones see."""
     found = logs.read(topic, isolation="read_committed")
     return [(one.offset, one.timestamp, one.key, one.value) for one in found]
 
 
-def test_every_codec_goes_in_and_out(broker: Served, clients: Clients) -> None:
+def test_every_codec_goes_in_and_out(broker: Served, of_each: Clients) -> None:
     """By an idempotent producer, as Java's is unless it is asked not to be."""
-    clients.ask("create t", *(f"produce t {codec} 300" for codec in CODECS))
+    of_each.ask("create t", *(f"produce t {codec} 300" for codec in CODECS))
 
-    got = clients.consume("t")
+    got = of_each.consume("t")
 
     assert len(got) == 300 * len(CODECS)
     assert [one[:4] for one in got] == values(broker.logs, "t")
@@ -86,12 +99,42 @@ def test_a_consumer_reads_what_takes_the_place_of_lost_records(
     assert consume(10) == [f"new{number}" for number in range(10)]
 
 
-def test_committed_transactions_are_read_and_no_others(broker: Served, clients: Clients) -> None:
-    """Seven, each third one aborted, and one that is left open."""
-    clients.ask("create tx", "transact tx 7")
+def test_records_are_acknowledged(broker: Served, of_each: Clients) -> None:
+    """Each once, in order, whatever the producer waits for; without one it gets no offset."""
+    offsets = of_each.ask("create t", *(f"produce-acks t {acks} 50" for acks in ("0", "1", "all")))
+    got = of_each.consume("t")
 
-    committed = clients.consume("tx", "read_committed")
-    everything = clients.consume("tx")
+    assert [int(one) for one in offsets.split()] == [-1] * 50 + list(range(50, 150))
+    assert [one[2] for one in got] == [key.encode() for key in keys(range(50))] * 3
+    assert [one[:4] for one in got] == values(broker.logs, "t")
+
+
+def test_offsets_are_found_by_time(of_each: Clients) -> None:
+    """The first record at a time, or after it."""
+    ask = ("create t", "produce t none 100", f"offset-at t {FIRST_MS + 30}")
+
+    assert of_each.ask(*ask, f"offset-at t {FIRST_MS - 5}").split() == ["30", "0"]
+
+
+def test_members_share_the_partitions_of_a_topic(broker: Served, of_each: Clients) -> None:
+    """One has all, two have halves, the other then has all; each record comes to one of them."""
+    told = of_each.ask("create t retention.ms=-1 4", "produce t none 200 4", "share t g 4")
+
+    *shares, found = told.split("\n", 3)
+    assert shares == ["one 4", "two 2 2", "other 4"]
+    assert found.split() == sorted(keys(range(200)))
+    positions = broker.logs.groups.committed("g").values()
+    assert [one.position.offset for one in positions] == [50] * 4
+
+
+def test_committed_transactions_are_read_and_no_others(
+    broker: Served, clients: Clients, of_each: Clients
+) -> None:
+    """Seven, each third one aborted, and one that is left open."""
+    of_each.ask("create tx", "transact tx 7")
+
+    committed = of_each.consume("tx", "read_committed")
+    everything = of_each.consume("tx")
 
     assert [one[2] for one in committed] == [b"java-%d" % number for number in range(200)]
     assert [one[:4] for one in committed] == values(broker.logs, "tx")

@@ -59,6 +59,16 @@ class Client(Protocol):
     def transact(self, name: str, topic: str, batches: Iterable[tuple[bool, list[bytes]]]) -> None:
         """Send each batch as a transaction, which is committed or aborted."""
 
+    def offset_at(self, topic: str, timestamp: int) -> int:
+        """Return the offset of the first record of partition 0 at a time, or after it."""
+
+    def administer(self, topic: str) -> dict[str, str]:
+        """Create a topic with settings, change them, add a partition; delete the topic ``old``.
+
+        Two partitions and ``retention.ms=5000`` at first, three and ``segment.ms=777777``, too, in
+        the end. Return these settings, as the library reads them.
+        """
+
 
 class Confluent:
     """librdkafka, by its Python package."""
@@ -159,6 +169,38 @@ class Confluent:
             else:
                 producer.abort_transaction(PATIENCE_S)
 
+    def offset_at(self, topic: str, timestamp: int) -> int:
+        from confluent_kafka import TopicPartition
+
+        consumer = self._consumer("nobody")
+        try:
+            wanted = [TopicPartition(topic, 0, timestamp)]
+            (found,) = consumer.offsets_for_times(wanted, timeout=PATIENCE_S)
+            assert found.error is None
+            return int(found.offset)
+        finally:
+            consumer.close()
+
+    def administer(self, topic: str) -> dict[str, str]:
+        from confluent_kafka import admin as module
+
+        of: Any = module  # which re-exports what follows
+
+        def done(futures: Any) -> Any:
+            return [one.result(PATIENCE_S) for one in futures.values()]
+
+        admin = of.AdminClient({"bootstrap.servers": self.bootstrap})
+        done(admin.create_topics([of.NewTopic(topic, 2, 1, config={"retention.ms": "5000"})]))
+        set_it = of.AlterConfigOpType.SET
+        change = of.ConfigEntry("segment.ms", "777777", incremental_operation=set_it)
+        changed = of.ConfigResource(of.ResourceType.TOPIC, topic, incremental_configs=[change])
+        done(admin.incremental_alter_configs([changed]))
+        done(admin.create_partitions([of.NewPartitions(topic, 3)]))
+        done(admin.delete_topics(["old"]))
+        resource = of.ConfigResource(of.ResourceType.TOPIC, topic)
+        (found,) = done(admin.describe_configs([resource]))
+        return {name: found[name].value for name in ("retention.ms", "segment.ms")}
+
 
 class KafkaPython:
     """The package ``kafka-python``."""
@@ -249,6 +291,37 @@ class KafkaPython:
                 (producer.commit_transaction if is_commit else producer.abort_transaction)()
         finally:
             producer.close(timeout=PATIENCE_S)
+
+    def offset_at(self, topic: str, timestamp: int) -> int:
+        from kafka import TopicPartition
+
+        consumer = self._consumer()
+        try:
+            place = TopicPartition(topic, 0)
+            return int(consumer.offsets_for_times({place: timestamp})[place].offset)
+        finally:
+            consumer.close()
+
+    def administer(self, topic: str) -> dict[str, str]:
+        from kafka.admin import (
+            ConfigResource,
+            ConfigResourceType,
+            KafkaAdminClient,
+            NewPartitions,
+            NewTopic,
+        )
+
+        admin = KafkaAdminClient(bootstrap_servers=self.bootstrap)
+        try:
+            admin.create_topics([NewTopic(topic, 2, 1, topic_configs={"retention.ms": "5000"})])
+            kind = ConfigResourceType.TOPIC
+            admin.alter_configs([ConfigResource(kind, topic, {"segment.ms": "777777"})])
+            admin.create_partitions({topic: NewPartitions(3)})
+            admin.delete_topics(["old"])
+            found = admin.describe_configs([ConfigResource(kind, topic)])["topic"][topic]
+            return {name: found[name]["value"] for name in ("retention.ms", "segment.ms")}
+        finally:
+            admin.close()
 
 
 class AioKafka:
@@ -342,6 +415,41 @@ class AioKafka:
 
         asyncio.run(run())
 
+    def offset_at(self, topic: str, timestamp: int) -> int:
+        from aiokafka import AIOKafkaConsumer, TopicPartition
+
+        async def run() -> int:
+            async with AIOKafkaConsumer(bootstrap_servers=self.bootstrap) as consumer:
+                place = TopicPartition(topic, 0)
+                return int((await consumer.offsets_for_times({place: timestamp}))[place].offset)
+
+        return asyncio.run(run())
+
+    def administer(self, topic: str) -> dict[str, str]:
+        from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
+        from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+
+        async def run() -> dict[str, str]:
+            admin = AIOKafkaAdminClient(bootstrap_servers=self.bootstrap)
+            await admin.start()
+            try:
+                settings = {"retention.ms": "5000"}
+                new = NewTopic(topic, 2, 1, topic_configs=dict(settings))
+                await admin.create_topics([new])
+                settings |= {"segment.ms": "777777"}  # it replaces all of them
+                resource = ConfigResource(ConfigResourceType.TOPIC, topic, settings)
+                await admin.alter_configs([resource])
+                await admin.create_partitions({topic: NewPartitions(3)})
+                await admin.delete_topics(["old"])
+                asked = ConfigResource(ConfigResourceType.TOPIC, topic)
+                (answer,) = await admin.describe_configs([asked])
+                found = {one[0]: one[1] for one in answer.resources[0][4]}
+                return {name: found[name] for name in settings}
+            finally:
+                await admin.close()
+
+        return asyncio.run(run())
+
 
 class Kcat:
     """kcat: librdkafka 2.0, on the command line."""
@@ -351,10 +459,15 @@ class Kcat:
     tells_offsets = False
 
     def __init__(self, bootstrap: str) -> None:
+        self._words = [self.program(), "-q", "-b", bootstrap]
+
+    @staticmethod
+    def program() -> str:
+        """Return where it is."""
         path = shutil.which("kcat")
         if path is None:
             pytest.skip("kcat is not installed: apt install kcat")
-        self._words = [path, "-q", "-b", bootstrap]
+        return path
 
     def run(self, *words: object, stdin: bytes = b"") -> bytes:
         """Run it, and return what it prints."""
@@ -409,6 +522,12 @@ class Kcat:
             if not is_commit:
                 pytest.skip("kcat aborts at a signal only, and sends little before its input ends")
             self.run(*words, stdin=b"\n".join(values))
+
+    def offset_at(self, topic: str, timestamp: int) -> int:
+        return int(self.run("-Q", "-t", f"{topic}:0:{timestamp}").split()[-1])
+
+    def administer(self, topic: str) -> dict[str, str]:  # noqa: ARG002 - as the others
+        pytest.skip("kcat changes no topics")
 
 
 KINDS = (Confluent, KafkaPython, AioKafka, Kcat)
