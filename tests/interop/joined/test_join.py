@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import stat
 import subprocess
 import sys
@@ -356,9 +357,31 @@ def test_a_batch_that_is_there_and_maybe_not_durable_is_not_appended_twice(
 @pytest.mark.usefixtures("broker")
 def test_the_socket_is_the_users_alone(data: Path) -> None:
     """Nobody else may connect."""
-    (socket,) = data.glob("tidelog.*.sock")
-    assert stat.S_IMODE(socket.stat().st_mode) == 0o600
-    assert stat.S_ISSOCK(socket.stat().st_mode)
+    (path,) = data.glob("tidelog.*.sock")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_ISSOCK(path.stat().st_mode)
+
+
+def test_the_socket_gets_its_name_when_it_is_the_users_alone(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And answers: who finds it by that name is not refused, and it was never open to others."""
+    rename, seen = os.rename, []
+
+    def watched(old: str, new: str) -> None:
+        if new.endswith(".sock"):
+            seen.append((stat.S_IMODE(os.stat(old).st_mode), os.path.exists(new)))
+            with socket.socket(socket.AF_UNIX) as found:
+                found.connect(old)
+        rename(old, new)
+
+    monkeypatch.setattr(os, "rename", watched)
+    before = os.umask(0)
+    try:
+        with KafkaBroker(data):
+            assert seen == [(0o600, False)]
+    finally:
+        os.umask(before)
 
 
 def test_a_killed_process_leaves_a_socket_that_the_next_one_removes(data: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import random
+import re
 from dataclasses import fields as fields_of_entity
 from datetime import timedelta
 from enum import IntEnum
@@ -216,6 +217,26 @@ def test_headers_are_read_back() -> None:
         assert (header.version, header.correlation_id, header.client_id) == (version, 77, "me")
         assert header.body == len(api.request_header(version, 77, "me"))
         assert found == (77, len(api.response_header(version, 77)))
+
+
+OFFERED = """
+ApiVersions 0-4, Metadata 0-12, Produce 0-11, Fetch 4-17, ListOffsets 1-11, FindCoordinator 0-6,
+JoinGroup 0-9, SyncGroup 0-5, Heartbeat 0-4, LeaveGroup 0-5, OffsetCommit 2-9, OffsetFetch 1-9,
+DescribeGroups 0-6, ListGroups 0-5, DeleteGroups 0-2, OffsetDelete 0-0, InitProducerId 0-5,
+AddPartitionsToTxn 0-3, AddOffsetsToTxn 0-4, EndTxn 0-4, TxnOffsetCommit 0-4,
+OffsetForLeaderEpoch 2-4, CreateTopics 2-7, DeleteTopics 1-6, CreatePartitions 0-3,
+DeleteRecords 0-2, DescribeConfigs 1-4, AlterConfigs 0-2, IncrementalAlterConfigs 0-1,
+DescribeCluster 0-1, DescribeLogDirs 1-5, AlterReplicaLogDirs 1-2, DescribeProducers 0-0,
+DescribeTransactions 0-0, ListTransactions 0-1, ElectLeaders 0-2, ListPartitionReassignments 0-0,
+AlterPartitionReassignments 0-1, DescribeTopicPartitions 0-0, ListConfigResources 0-1,
+SaslHandshake 0-1"""
+
+
+def test_the_versions_that_are_offered_are_these() -> None:
+    """Clients choose by them how they work, and guess the broker's release: no more, no fewer."""
+    offered = {f"{api.name} {api.first_version}-{api.last_version}" for api in apis().values()}
+
+    assert offered == set(re.split(r",\s+", OFFERED.strip()))
 
 
 def test_an_offer_of_versions_can_be_read_before_they_are_known() -> None:
