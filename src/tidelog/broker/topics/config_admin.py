@@ -153,9 +153,7 @@ class ConfigAdmin:
         # What changes depends on what is set: of two that look at once, one would undo the other.
         with self._manager.changing():
             settings, unset = changes(given)
-            if (
-                is_joined
-            ):  # what is not set is an error, as in its own logs; not for Kafka's clients
+            if is_joined:  # what is not set is an error to it, as in its own logs
                 unset |= {one["name"] for one in given["configs"] if _is_delete(one)}
             if is_trial:
                 defaults = self._manager.config.log_defaults
