@@ -6,6 +6,7 @@ that have come since.
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
 from dataclasses import dataclass, field
 from random import SystemRandom
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
     from tidelog.archive.deltas import Entry
     from tidelog.store.objects import Objects
+
+_log = logging.getLogger(__name__)
 
 CHAINS_AT_ONCE: Final = 16
 """Chains that are read side by side: most of that time is spent on waiting for the store."""
@@ -55,7 +58,7 @@ class ArchivedPartitions:
     """What the store under one prefix holds; any thread may use it.
 
     Methods raise what ``Chain.read`` and ``Objects`` raise, and CorruptArchive where two topics
-    that are not deleted have one name.
+    that are not deleted have one name. Damage to topics that nobody asks for is only logged.
     """
 
     store: Objects
@@ -64,6 +67,10 @@ class ArchivedPartitions:
     _whole: set[UUID] = field(default_factory=set)
     """Topics of snapshots that have all partitions."""
     _states: dict[tuple[UUID, int], ChainState] = field(default_factory=dict)
+    _unreadable: dict[UUID, str] = field(default_factory=dict)
+    """Why the names of topics cannot be read."""
+    _told: set[UUID] = field(default_factory=set)
+    """Those of which that was logged."""
     _lock: Lock = field(default_factory=Lock)
 
     def exists(self) -> bool:
@@ -79,7 +86,7 @@ class ArchivedPartitions:
         if key is None:
             return None
         parts = [(topic_id, key.partition) for topic_id in self._ids_of({key.topic})]
-        return self._by_directory(parts).get(directory)
+        return self._complete({key.topic}, self._by_directory(parts)).get(directory)
 
     def of_topics(
         self, names: Collection[str], number: int | None = None
@@ -93,8 +100,8 @@ class ArchivedPartitions:
             lists = ask_each(self._partitions_of, topic_ids, CHAINS_AT_ONCE)
             parts = [one for several in lists for one in several if one[1] == number]
             if found := self._by_directory(parts):
-                return found
-        return self._partitions(topic_ids) or self.all()
+                return self._complete(names, found)
+        return self._complete(names, self._partitions(topic_ids)) or self.all()
 
     def all(self) -> dict[str, ArchivedPartition]:
         """Return all partitions by the names of their directories."""
@@ -103,6 +110,22 @@ class ArchivedPartitions:
     def _ids_of(self, names: Collection[str]) -> list[UUID]:
         named = ask_each(self._named, [*self._topic_ids()], CHAINS_AT_ONCE)
         return [topic_id for topic_id, name in named if name in names]
+
+    def _complete(
+        self, names: Collection[str], found: dict[str, ArchivedPartition]
+    ) -> dict[str, ArchivedPartition]:
+        """Return what was found of topics.
+
+        Raises CorruptArchive if one is missing that may be a topic whose name cannot be read.
+        """
+        is_missing = not {one.state.topic for one in found.values()}.issuperset(names)
+        for topic_id, reason in self._unreadable.copy().items():
+            if is_missing:
+                raise CorruptArchive(reason)
+            if topic_id not in self._told:
+                self._told.add(topic_id)
+                _log.warning("archived-topic-unreadable topic=%s reason=%s", topic_id, reason)
+        return found
 
     def _partitions(self, topic_ids: Sequence[UUID]) -> dict[str, ArchivedPartition]:
         lists = ask_each(self._partitions_of, topic_ids, CHAINS_AT_ONCE)
@@ -163,12 +186,16 @@ class ArchivedPartitions:
 
     def _named(self, topic_id: UUID) -> tuple[UUID, str]:
         """Return a topic's name, which the first version of any of its partitions says."""
-        if topic_id not in self._topics:
-            for part in self._partitions_of(topic_id):
+        for part in self._partitions_of(topic_id) if topic_id not in self._topics else ():
+            try:
                 found = self._states.get(part) or Chain(self.store, *part, SystemRandom()).first()
-                if found.version:
-                    self._topics[topic_id] = found.topic
-                    break
+            except CorruptArchive as error:
+                self._unreadable.setdefault(topic_id, str(error))
+                continue
+            if found.version:
+                self._topics[topic_id] = found.topic
+                self._unreadable.pop(topic_id, None)
+                break
         return topic_id, self._topics.get(topic_id, "")
 
     def _partitions_of(self, topic_id: UUID) -> list[tuple[UUID, int]]:

@@ -86,6 +86,38 @@ def test_only_what_is_wanted_is_read(store: Noting) -> None:
         assert archive.find(other) is None
 
 
+def test_a_topic_that_is_damaged_stops_no_reads_of_others(
+    store: Noting, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its name is in another partition of it, or missing; to read it, or all, is an error."""
+    store.objects[f"{IDS['a']}/0/m/{1:020}"] = b"damaged"
+    archive = ArchivedPartitions(store, ROOT)
+    for only in ("b-1", "a-1"):
+        assert archive.find(only) is not None
+    for partition in range(3):
+        store.objects[f"{IDS['c']}/{partition}/m/{1:020}"] = b"damaged"
+    archive = ArchivedPartitions(store, ROOT)
+    assert not caplog.messages
+
+    for _ in range(2):
+        assert sorted(archive.of_topics({"b"})) == ["b-0", "b-1", "b-2"]
+
+    (message,) = caplog.messages
+    chain = Chain(store, IDS["a"], 1, store.rng)
+    chain.commit(chain.read(), (Deleted(),), 1)
+    assert message.startswith(f"archived-topic-unreadable topic={IDS['c']} reason={IDS['c']}/0/m/")
+    for asked in (
+        lambda: archive.find("c-0"),
+        lambda: archive.of_topics({"b", "c"}),
+        lambda: archive.of_topics({"d"}),
+        lambda: archive.find("a-0"),
+        lambda: archive.find("a-1"),  # of that name another may be there
+        archive.all,
+    ):
+        with pytest.raises(CorruptArchive):
+            asked()
+
+
 def test_one_partition_is_read_alone(store: Noting) -> None:
     """A version that exists is read when that is asked: a chain of five takes six requests."""
     archive, before = ArchivedPartitions(store, ROOT), store.requests
