@@ -10,6 +10,7 @@ import pytest
 from tests.compat.conftest import FIRST_MS, Kafka
 from tests.compat.test_hand_over import handed_over
 from tests.conftest import CONNECTOR
+from tests.interop.clients.conftest import Confluent
 from tests.machinery.brokers import served
 
 import tidelog
@@ -184,6 +185,22 @@ def test_a_group_is_consumed_described_reset_and_deleted(broker: Served, clients
     assert rest == [key.encode() for key in keys(range(60, 100))]
     assert again == keys(range(90, 100))
     assert broker.logs.groups.committed("g") == {}
+
+
+def test_a_group_goes_from_library_to_library(broker: Served, clients: Clients) -> None:
+    """librdkafka, then a reader of the program, then Java: no record twice, none left out."""
+    broker.logs.create_topic("t")
+    for key in keys(range(100)):
+        broker.logs.append("t", b"v", key=key.encode())
+
+    first = Confluent(broker.bootstrap).read_as_group("t", "g", 30)
+    with broker.logs.reader("t", group="g") as reader:
+        second = [record.key for _, record in zip(range(30), reader, strict=False)]
+        reader.commit()
+    third = consumed_keys(clients, 40)
+
+    found = [*(one.key for one in first), *second, *(key.encode() for key in third)]
+    assert found == [key.encode() for key in keys(range(100))]
 
 
 def consumed_keys(clients: Clients, count: int) -> list[str]:

@@ -8,6 +8,7 @@ import pytest
 from tests.interop.clients.conftest import KINDS
 from tests.machinery.brokers import served
 
+from tidelog.embedded.door_client import DoorClient
 from tidelog.service.log_service import LogService
 
 if TYPE_CHECKING:
@@ -93,6 +94,29 @@ def test_a_client_begins_at_the_beginning(
         assert [one.value for one in everything] == [*first, *aborted, *last]
         assert [one.value for one in committed] == [*first, *last]
         assert client.read_as_group("t", "g", 1)[0].offset == 0
+
+
+def test_where_the_archive_and_the_disk_begin_and_end_is_found(tmp_path: Path) -> None:
+    """By the names of KIP-405, and by the time of a record that only the archive has."""
+    config = {"tidelog.archive.uri": f"file://{tmp_path}/lake"}
+    with served(tmp_path / "data", config=config) as broker:
+        broker.logs.create_topic("t", config=CONFIG)
+        first_ms = 1_700_000_000_000
+        for number in range(600):
+            broker.logs.append("t", bytes(400), timestamp=first_ms + 10 * number)
+        archive(broker.logs)
+        log = broker.logs.partition("t", 0).log
+        local = log.local_log_start_offset
+        assert 0 < local < log.log_end_offset
+
+        door = DoorClient(broker.logs.manager.live_dirs[0])
+        found = {}
+        for wanted in (-2, -4, -5, -1, first_ms + 95):
+            topics = [{"name": "t", "partitions": [{"partitionIndex": 0, "timestamp": wanted}]}]
+            answer = door.ask("ListOffsets", 9, replicaId=-1, topics=topics)
+            found[wanted] = answer["topics"][0]["partitions"][0]["offset"]
+        door.close()
+    assert found == {-2: 0, -4: local, -5: local - 1, -1: 600, first_ms + 95: 10}
 
 
 @pytest.mark.timeout(60)
