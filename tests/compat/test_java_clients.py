@@ -11,6 +11,7 @@ from tests.compat.conftest import FIRST_MS, Kafka
 from tests.compat.test_hand_over import handed_over
 from tests.conftest import CONNECTOR
 from tests.interop.clients.conftest import Confluent
+from tests.interop.clients.test_first_messages import first_message
 from tests.machinery.brokers import served
 
 import tidelog
@@ -29,6 +30,7 @@ pytestmark = [pytest.mark.compat, pytest.mark.slow]
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 TOOLS = "org.apache.kafka.tools"
+PACKAGES = ("clients.producer", "common.serialization")
 
 
 class Clients(Kafka):
@@ -218,6 +220,26 @@ def consumed_keys(clients: Clients, count: int) -> list[str]:
 def keys(numbers: range) -> list[str]:
     """Return the keys that ``produce`` gives to records."""
     return [f"java-{number}" for number in numbers]
+
+
+def test_the_first_message_of_the_page_is_sent_and_read(
+    broker: Served, clients: Clients, tmp_path: Path
+) -> None:
+    """By its line for Java, and by its command of Kafka's."""
+    source = tmp_path / "First.java"
+    packages = ("java.util", *(f"org.apache.kafka.{name}" for name in PACKAGES))
+    imports = "".join(f"import {one}.*; " for one in packages)
+    line = first_message("Java", broker.bootstrap)
+    body = f"public static void main(String[] given) throws Exception {{ {line}.get(); }}"
+    source.write_text(f"{imports}class First {{ {body} }}")
+    read = first_message("Kafka's tools", broker.bootstrap).split()
+
+    clients.java.run(str(source))
+    printed = clients.java.run(f"{TOOLS}.consumer.ConsoleConsumer", *read[1:], "--max-messages=1")
+
+    assert read[0] == "kafka-console-consumer.sh"
+    assert printed == "high\n"
+    assert [record.value for record in broker.logs.read("tides")] == [b"high"]
 
 
 def test_tools_show_the_cluster(broker: Served, clients: Clients) -> None:
