@@ -154,6 +154,7 @@ def key_of(row: Row) -> TopicPartition:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(2000)
 def test_every_page_of_every_directory_answers(enumerated: Enumerated) -> None:
     """With 200 and whole HTML, wherever links lead, damaged or not."""
     count = 0

@@ -21,12 +21,13 @@ def values(path: str, topic: str = "t") -> list[int]:
 
 
 def left_over(path: str) -> list[str]:
-    """Return the files that tidelog left in a directory, except those that are to stay."""
-    return [
-        name
-        for name in os.listdir(path)
-        if name.startswith("tidelog.") and not name.endswith((".json", ".prom"))
-    ]
+    """Return the files that tidelog left in a directory, except those that are to stay.
+
+    One that a kill left half written is not counted: the next one is written in its place.
+    """
+    stay = (".json", ".json.tmp", ".prom")
+    names = os.listdir(path)
+    return [name for name in names if name.startswith("tidelog.") and not name.endswith(stay)]
 
 
 def write_lines(folder: str, first: int, count: int) -> None:

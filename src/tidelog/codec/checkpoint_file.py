@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 VERSION: Final = 0
 LEADER_EPOCH_FILE: Final = "leader-epoch-checkpoint"
 TEMPORARY_SUFFIX: Final = ".tmp"
+"""Suffix of a checkpoint or metadata file that is being written."""
 MAX_FILE_BYTES: Final = 64 << 20
 """A larger file is not read whole: it holds more than a checkpoint or a catalogue of 100,000
 partitions."""

@@ -28,8 +28,6 @@ CLEANED_SUFFIX: Final = ".cleaned"
 """Suffix of the files of a segment that the cleaner or a split is still writing."""
 SWAP_SUFFIX: Final = ".swap"
 """Suffix of the files of a complete segment that is replacing others."""
-TMP_SUFFIX: Final = ".tmp"
-"""Suffix of a checkpoint or metadata file that is being written."""
 RAFT_DELETED_SUFFIX: Final = ".checkpoint.deleted"
 """Suffix of a KRaft snapshot that is scheduled for deletion; the loader ignores it."""
 

@@ -7,7 +7,7 @@ from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.codec.checkpoint_file import LEADER_EPOCH_FILE, read_checkpoint
+from tidelog.codec.checkpoint_file import LEADER_EPOCH_FILE, TEMPORARY_SUFFIX, read_checkpoint
 from tidelog.datadir.metadata_files import CLEAN_SHUTDOWN_FILE
 from tidelog.datadir.offset_checkpoints import (
     CHECKPOINT_FILES,
@@ -26,7 +26,6 @@ from tidelog.segment.filenames import (
     LOG_SUFFIX,
     SNAPSHOT_SUFFIX,
     SWAP_SUFFIX,
-    TMP_SUFFIX,
     is_index_file,
     is_log_file,
     parse_segment_file,
@@ -150,7 +149,7 @@ def list_files(fs: FileSystem, directory: str) -> Generator[Finding, None, LogFi
         if found is None and (name in _KNOWN_NAMES or name.endswith(_KRAFT_SNAPSHOT_SUFFIX)):
             continue
         if found is None:
-            is_unfinished = name.removesuffix(TMP_SUFFIX) in _KNOWN_NAMES
+            is_unfinished = name.removesuffix(TEMPORARY_SUFFIX) in _KNOWN_NAMES
             what, remedy = _UNFINISHED if is_unfinished else _FOREIGN
             yield unusual(path, None, f"{name} {what}", remedy)
         elif found.state == DELETED_SUFFIX:

@@ -11,7 +11,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from tidelog.codec.checkpoint_file import read_small_file
+from tidelog.codec.checkpoint_file import TEMPORARY_SUFFIX, read_small_file
 from tidelog.env.task_gate import TaskGate
 from tidelog.errors import CorruptFile
 from tidelog.manager.metrics.metric import as_prometheus, parse_prometheus
@@ -54,7 +54,7 @@ class MetricsFiles:
         for path in self._manager.live_dirs:
             if self._gate.is_closed:
                 return
-            temporary = os.path.join(path, METRICS_FILE + ".tmp")
+            temporary = os.path.join(path, METRICS_FILE + TEMPORARY_SUFFIX)
             try:
                 fs.write(temporary, text)
                 fs.rename(temporary, os.path.join(path, METRICS_FILE))
