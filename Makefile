@@ -15,6 +15,9 @@ PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 3
 # Some environments forbid it, and then each test that starts a program compiles the whole package.
 unexport PYTHONDONTWRITEBYTECODE
+# NumPy starts a thread for each core, for algebra that nothing here does. It spins for a while: half
+# of the CPU time of importing NumPy, in hundreds of programs that tests start.
+export OPENBLAS_NUM_THREADS := 1
 # `make test` keeps its files in memory where there is room and programs may be run from it: most of
 # its time went into waiting for syncs to the disk. `make test-all` writes to the disk.
 MEMORY := $(shell grep -q ' /dev/shm .*noexec' /proc/mounts || df -Pk /dev/shm 2>/dev/null | \

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import gc
+import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tidelog.spark.plain_errors import plain_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_FREEZES: Final = 2
-
 
 class _Worker:
-    """The number of tasks after which this process has frozen its objects."""
+    """How many modules were loaded when this process has frozen its objects."""
 
-    frozen_tasks = 0
+    modules = 0
 
 
 @contextmanager
@@ -31,11 +30,11 @@ def worker_task() -> Iterator[None]:
 
 
 def _freeze_loaded_objects() -> None:
-    """Exempt the objects loaded so far from garbage collection, after the first and second task.
+    """Exempt the objects loaded so far from garbage collection, after tasks that load modules.
 
     Spark's worker collects garbage after every task; traversing numba's and Arrow's objects each
     time would make a task of one row take 33 ms instead of 4.
     """
-    if _Worker.frozen_tasks < _FREEZES:
-        _Worker.frozen_tasks += 1
+    if len(sys.modules) != _Worker.modules:
+        _Worker.modules = len(sys.modules)
         gc.freeze()

@@ -26,6 +26,7 @@ from tidelog.errors import CleaningAborted, InvalidArgument
 from tidelog.readonly.absent_partitions import BY_ARGUMENT
 from tidelog.spark.jobs.job_progress import job_group
 from tidelog.spark.options.option_values import absolute_paths
+from tidelog.spark.worker_task import worker_task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -257,13 +258,15 @@ def _is_for_driver(value: object) -> bool:
 
 
 def _hash(shared: Broadcast[Plan], number: int) -> Iterator[tuple[int, object]]:
-    return hash_task(shared.value, number)
+    with worker_task():
+        yield from hash_task(shared.value, number)
 
 
 def _merge(
     shared: Broadcast[Plan], items: Iterable[tuple[int, object]]
 ) -> Iterator[tuple[int, object]]:
-    return merge_task(shared.value, (value for _, value in items))
+    with worker_task():
+        yield from merge_task(shared.value, (value for _, value in items))
 
 
 def _rewrite(
@@ -273,4 +276,5 @@ def _rewrite(
     items: Iterable[tuple[int, object]],
 ) -> Iterator[RewrittenGroup | Failed]:
     values = (value for _, value in items)
-    yield rewrite_task(shared.value, group, values, transactions.value[group])
+    with worker_task():
+        yield rewrite_task(shared.value, group, values, transactions.value[group])
