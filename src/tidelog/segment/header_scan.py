@@ -72,7 +72,7 @@ def find_batch(file: OpenFile, start: int, end: int, offset: int) -> BatchPositi
     ``start`` is the start of a batch. Raises CorruptMessage if the bytes before it are invalid.
     """
     position = start
-    for batch in read_headers(file, start, min(end, start + _SHORT_WALK_BYTES), end):
+    for batch in _first_headers(file, start, end):
         if batch.last_offset >= offset:
             return batch.with_base_offset(file)
         position = batch.position + batch.size_bytes
@@ -111,7 +111,7 @@ def find_start(
     start, is_confirmed = entry.position, entry.position == 0
     known, position, stop = bounds, start, min(end, start + _SHORT_WALK_BYTES)
     with suppress(CorruptMessage):
-        for batch in read_headers(file, start, stop, end):
+        for batch in _first_headers(file, start, end):
             is_confirmed = is_confirmed or batch.base_offset <= entry.offset
             if not is_confirmed:
                 break
@@ -131,6 +131,17 @@ def find_start(
     if not is_confirmed:
         return find_start(file, OffsetPosition(entry.offset, 0), end, offset, bounds)
     return WalkStart(start, bounds)
+
+
+def _first_headers(file: OpenFile, start: int, end: int) -> Iterator[BatchPosition]:
+    """Yield the batches that start within a short walk, and the first two wherever they do.
+
+    An index entry is that of the batch before the one that is sought, where all are large.
+    """
+    for number, batch in enumerate(read_headers(file, start, end)):
+        if number > 1 and batch.position - start >= _SHORT_WALK_BYTES:
+            return
+        yield batch
 
 
 def read_headers(

@@ -8,7 +8,15 @@ import pytest
 
 from tidelog.codec.compression import Codec
 from tidelog.errors import CorruptMessage
-from tidelog.segment.header_scan import BatchPosition, find_batch, read_headers
+from tidelog.records.damage.sound_offsets import OffsetBounds
+from tidelog.segment.header_scan import (
+    BatchPosition,
+    WalkStart,
+    find_batch,
+    find_start,
+    read_headers,
+)
+from tidelog.segment.index_entries import OffsetPosition
 
 if TYPE_CHECKING:
     from tests.unit.segment.conftest import Room
@@ -24,6 +32,19 @@ def file_of(room: Room, *parts: bytes) -> OpenFile:
 def found(room: Room, offset: int, *parts: bytes) -> BatchPosition | None:
     file = file_of(room, *parts)
     return find_batch(file, 0, file.size(), offset)
+
+
+class Counting:
+    """Counts the bytes that are read of a file; nothing but ``pread`` is used."""
+
+    def __init__(self, file: OpenFile) -> None:
+        self._file = file
+        self.path = file.path
+        self.bytes = 0
+
+    def pread(self, size: int, position: int) -> bytes:
+        self.bytes += size
+        return self._file.pread(size, position)
 
 
 def test_the_first_batch_that_reaches_the_offset_is_found(room: Room) -> None:
@@ -96,21 +117,28 @@ def test_bodies_of_large_batches_are_not_read(room: Room) -> None:
     """A walk over megabytes of large batches reads a few bytes of each."""
     large = [room.batch([i], codec=Codec.NONE) for i in range(3)]
     data = [room.batch(range(i * 1_000, i * 1_000 + 1_000)) for i in range(3)]
-    reads: list[int] = []
     file = file_of(room, *data, *large)
-    pread = file.pread
+    counted = Counting(file)
 
-    class Counting:
-        path = file.path
-
-        def pread(self, size: int, position: int) -> bytes:
-            reads.append(size)
-            return pread(size, position)
-
-    batches = list(read_headers(Counting(), 0, file.size()))  # type: ignore[arg-type]  # only pread is used
+    batches = list(read_headers(counted, 0, file.size()))  # type: ignore[arg-type]  # only pread is used
 
     assert len(batches) == 6
-    assert sum(reads) < 40_000 < file.size()
+    assert counted.bytes < 40_000 < file.size()
+
+
+def test_the_batch_after_a_large_one_is_found_by_its_header(room: Room) -> None:
+    """Where all batches are large, an index leads to the one before that of a fetch."""
+    parts = [room.batch(range(i * 40_000, (i + 1) * 40_000)) for i in range(3)]
+    file = file_of(room, *parts)
+    size = len(parts[0])
+    counted = Counting(file)
+    bounds = OffsetBounds(0)
+
+    start = find_start(counted, OffsetPosition(0, 0), file.size(), 40_000, bounds)  # type: ignore[arg-type]  # only pread is used
+
+    assert start == WalkStart(size, bounds.after(39_999), start.batch)
+    assert start.batch == BatchPosition(40_000, 79_999, size, len(parts[1]), 2)
+    assert counted.bytes < 40_000 < 256 << 10 < size
 
 
 def test_a_distant_batch_is_found_in_large_pieces(room: Room) -> None:
