@@ -70,7 +70,7 @@ class ArchivedPartitions:
     _unreadable: dict[UUID, str] = field(default_factory=dict)
     """Why the names of topics cannot be read."""
     _told: set[UUID] = field(default_factory=set)
-    """Those of which that was logged."""
+    """The topics for which this was logged."""
     _lock: Lock = field(default_factory=Lock)
 
     def exists(self) -> bool:

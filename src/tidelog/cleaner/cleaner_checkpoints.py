@@ -112,7 +112,7 @@ class CleanerCheckpoints:
     ) -> None:
         """Write the line of a log into the file of a data directory that is to hold it.
 
-        ``drop`` removes it from that of the source once the log has left. ``failing`` makes the
+        ``drop`` removes it from the source's file once the log has left. ``failing`` makes the
         context in which the file of a directory is read or written.
 
         Source: Kafka LogCleanerManager.alterCheckpointDir.

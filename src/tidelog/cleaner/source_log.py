@@ -51,7 +51,7 @@ class SourceSegment(HasAborted, Protocol):
         """Return a byte where a batch starts that is at or before the one of ``offset``."""
 
     def file_records(self, start: int = 0, *, bounds: OffsetBounds | None = None) -> FileRecords:
-        """Return the batches from byte ``start`` on; read them before those of the next segment.
+        """Return the batches from byte ``start`` on; read them before asking the next segment.
 
         ``bounds``: the offsets that they may have; a batch with other ones is damaged.
         """

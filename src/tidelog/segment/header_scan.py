@@ -136,7 +136,7 @@ def find_start(
 def _first_headers(file: OpenFile, start: int, end: int) -> Iterator[BatchPosition]:
     """Yield the batches that start within a short walk, and the first two wherever they do.
 
-    An index entry is that of the batch before the one that is sought, where all are large.
+    Where all batches are large, an index entry points to the one before that which is sought.
     """
     for number, batch in enumerate(read_headers(file, start, end)):
         if number > 1 and batch.position - start >= _SHORT_WALK_BYTES:

@@ -127,7 +127,7 @@ def test_bodies_of_large_batches_are_not_read(room: Room) -> None:
 
 
 def test_the_batch_after_a_large_one_is_found_by_its_header(room: Room) -> None:
-    """Where all batches are large, an index leads to the one before that of a fetch."""
+    """Where all batches are large, an index entry points to the one before."""
     parts = [room.batch(range(i * 40_000, (i + 1) * 40_000)) for i in range(3)]
     file = file_of(room, *parts)
     size = len(parts[0])

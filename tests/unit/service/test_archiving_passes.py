@@ -143,7 +143,7 @@ def test_a_clock_that_is_set_back_stops_no_sweep(store: Timed) -> None:
 def test_an_archived_segment_without_timestamps_expires_by_the_time_of_its_copy(
     store: Timed,
 ) -> None:
-    """As by that of its file on a disk: it would stay for ever, and all after it."""
+    """On a disk its file's time decides. Without one, it and all after it would stay for ever."""
     home = ManagerHome()
     with service(home) as manager:
         manager.create_topic("t", config={**ARCHIVED, "internal.segment.bytes": "300"})

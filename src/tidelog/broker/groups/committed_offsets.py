@@ -422,7 +422,7 @@ class _Ages(NamedTuple):
         return self if emptied_ms <= self.oldest_ms else self._replace(oldest_ms=_NEVER_MS)
 
     def old(self, positions: Mapping[TopicPartition, Position]) -> set[TopicPartition]:
-        """Return those of a group's positions that expire now."""
+        """Return the partitions whose positions expire now."""
         return {key for key, one in positions.items() if self._is_old(one)}
 
     def _is_old(self, one: Position) -> bool:

@@ -24,9 +24,9 @@ _REST: Final = 5
 class RetryTimes:
     """Says which logs are to be tried now, and puts off those that failed.
 
-    The registry's ``change_lock`` is held during a try. So the time between the end of a try and
-    the next one doubles, and is several times that of the try; a pass in which tries fail ends
-    soon, and no log is tried for as long as they took.
+    Tries are kept rare, as the registry's ``change_lock`` is held during each. The delay after a
+    try that fails doubles, and is at least five times as long as the try took. A pass ends after a
+    second of tries that fail; then no log is tried for as long as these took.
     """
 
     def __init__(self, clock: Clock, *, wait_ns: int) -> None:
@@ -40,7 +40,7 @@ class RetryTimes:
         """How long the tries of this pass took that failed."""
 
     def due(self, waiting: Collection[TopicPartition]) -> Iterator[TopicPartition]:
-        """Yield those of the logs that wait whose turn it is now; others are forgotten."""
+        """Yield the waiting logs that are due; forget all that no longer wait."""
         self._failing_ns = 0
         first = self._clock.monotonic_ns() + self._wait_ns, _next_delay(self._wait_ns)
         self._next = {key: self._next.get(key, first) for key in waiting}
