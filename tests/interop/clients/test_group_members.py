@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.interop.clients.conftest import PATIENCE_S
-from tests.interop.clients.group_members import member_of
+from tests.interop.clients.group_members import Group
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,20 +43,21 @@ def test_partitions_move_with_those_who_come_and_go(broker: Served, client: Clie
     """One has all, two have halves, the other then has all; each record comes to one of them."""
     broker.logs.create_topic("tides", partitions=PARTITIONS)
     everything = set(range(PARTITIONS))
-    first = member_of(client, broker.bootstrap, "tides", "g")
-    assert wait(first, until=lambda found: found == [everything]) == [everything]
+    with Group(client, broker.bootstrap, "g") as group:
+        first = group.join("tides")
+        assert wait(first, until=lambda found: found == [everything]) == [everything]
 
-    second = member_of(client, broker.bootstrap, "tides", "g")
-    shared = wait(first, second, until=lambda found: len(found[0]) == len(found[1]) == 2)
-    assert [len(one) for one in shared] == [2, 2]
-    assert shared[0] | shared[1] == everything
-    values = append(broker, "both")
-    wait(first, second, until=lambda _: len(first.got) + len(second.got) >= len(values))
-    first.leave()
-    assert wait(second, until=lambda found: found == [everything]) == [everything]
-    values += append(broker, "one")
-    wait(second, until=lambda _: len(first.got) + len(second.got) >= len(values))
-    second.leave()
+        second = group.join("tides")
+        shared = wait(first, second, until=lambda found: len(found[0]) == len(found[1]) == 2)
+        assert [len(one) for one in shared] == [2, 2]
+        assert shared[0] | shared[1] == everything
+        values = append(broker, "both")
+        wait(first, second, until=lambda _: len(first.got) + len(second.got) >= len(values))
+        group.leave(first)
+        assert wait(second, until=lambda found: found == [everything]) == [everything]
+        values += append(broker, "one")
+        wait(second, until=lambda _: len(first.got) + len(second.got) >= len(values))
+        group.leave(second)
 
     assert sorted(first.got + second.got) == sorted(values)
     assert len(first.got) == 2 * 10
