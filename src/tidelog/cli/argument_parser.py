@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from tidelog.cli.terminal import screen_width
@@ -104,14 +105,15 @@ class CommandParser(ArgumentParser):
         self.exit(ExitCode.BAD_USAGE, f"{self.prog}: {text}\nsee: {self.prog} --help\n")
 
     def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
-        """Print a help, an error or a usage; argparse drops what a full disk raises.
+        """Print a help, an error or a usage; argparse drops, or not, what a full disk raises.
 
         Raises OSError for standard output. Standard error has nothing to report it to.
         """
-        if file is not sys.stdout:
-            super()._print_message(message, file)
-        elif message:
-            print(message, end="", flush=True)
+        if file is sys.stdout:
+            print(message or "", end="", flush=True)
+        else:
+            with suppress(OSError):  # Python 3.11.2 raises it, 3.11.7 does not
+                super()._print_message(message, file)
 
     def parse_known_args(  # type: ignore[override]  # as argparse calls it for a command
         self, args: Sequence[str] | None = None, namespace: Namespace | None = None
