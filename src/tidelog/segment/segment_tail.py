@@ -37,7 +37,7 @@ def tail_end(view: SegmentView) -> int | None:
     if len(data) != size:
         return None
     last = _last_offset(data, view.base_offset)
-    if last is None or wrong_index(view, last + 1) is not None:
+    if last is None or _wrong_index(view, last + 1, last_entry) is not None:
         return None
     return last + 1
 
@@ -47,7 +47,13 @@ def wrong_index(view: SegmentView, end_offset: int) -> str | None:
 
     ``end_offset`` is the offset after the last batch.
     """
-    offset_entry, time_entry = view.offset_index.last(), view.time_index.last()
+    return _wrong_index(view, end_offset, view.offset_index.last())
+
+
+def _wrong_index(
+    view: SegmentView, end_offset: int, offset_entry: tuple[int, int] | None
+) -> str | None:
+    time_entry = view.time_index.last()
     if offset_entry is not None:
         relative, position = offset_entry
         entry = OffsetPosition(view.base_offset + relative, position)
