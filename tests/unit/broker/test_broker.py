@@ -553,6 +553,31 @@ def test_the_partitions_of_a_request_are_flushed_at_the_same_time(
     with_broker(test)
 
 
+def test_all_who_wait_for_a_flush_are_answered_though_one_of_them_fails() -> None:
+    """Its error is the event loop's to report; who comes later is answered, too."""
+    told: list[dict[str, object]] = []
+
+    async def test(home: BrokerHome) -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+        flushes, partition = home.broker._flushes, home.logs.manager.partition("t", 0)
+        heard: list[BaseException | None] = []
+
+        def fail(_: BaseException | None) -> None:
+            raise ZeroDivisionError
+
+        async with asyncio.timeout(10):
+            for one in (heard.append, fail, heard.append, fail, fail, heard.append):
+                flushes.begin(partition, one)
+            while len(heard) < 3:  # noqa: ASYNC110 - nothing rings
+                await asyncio.sleep(0)
+            await flushes.wait(partition)
+        assert heard == [None] * 3
+        assert not flushes._running
+
+    with_broker(test)
+    assert [type(context["exception"]) for context in told] == [ZeroDivisionError] * 3
+
+
 def test_an_answer_that_cannot_say_so_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client would take an empty one for the truth; its connection is closed instead."""
 

@@ -99,10 +99,15 @@ class _LogFlushes:
         self._partition.log.flush_records()
 
     def _ended(self, served: list[_Ended], error: BaseException | None) -> None:
-        # The last first: a connection then sends all its answers with the first one, in one call.
-        for ended in reversed(served):
-            ended(error)
-        if self.waiting:
-            self._begin()
-        else:
-            self._on_idle()
+        try:
+            # The last first: a connection then sends all its answers with the first one, in one
+            # call.
+            while served:
+                served.pop()(error)
+        finally:
+            if served:  # one has raised: the others are not to blame, and wait for this alone
+                asyncio.get_running_loop().call_soon(self._ended, served, error)
+            elif self.waiting:
+                self._begin()
+            else:
+                self._on_idle()
