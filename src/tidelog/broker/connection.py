@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from tidelog.broker.client_request import Address, Peer
 from tidelog.broker.dispatch import Pending, PendingLater, is_awaited
 from tidelog.broker.no_room import write_no_room
+from tidelog.broker.request_log import REQUEST_LOG, RequestLine
 from tidelog.codec.layout import byte_view
 from tidelog.codec.protocol.apis import (
     SIZE_BYTES,
-    apis,
     frame_number,
     frame_size,
     size_of_frame,
@@ -51,8 +51,6 @@ _MOST_PENDING: Final = 64
 """Responses that may be pending before no more requests are taken."""
 
 _log = logging.getLogger(__name__)
-_requests = logging.getLogger("tidelog.broker.requests")
-"""Kafka: ``kafka.request.logger``."""
 
 
 class Answers(Protocol):
@@ -88,6 +86,8 @@ class Connection(asyncio.BufferedProtocol):
         self._out: deque[bytes | FileSlice] = deque()
         self._is_blocked = False
         """Whether the socket takes no more at present."""
+        self._unlogged: list[RequestLine] = []
+        """Of the responses that the socket has not taken yet, where they are logged."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._last_used = 0.0
         """When bytes last moved, in either direction, in the loop's seconds."""
@@ -128,6 +128,7 @@ class Connection(asyncio.BufferedProtocol):
         _release(self._out)
         self._slots.clear()
         self._out.clear()
+        self._log_sent()
 
     def close(self) -> None:
         """Close the connection at once."""
@@ -298,8 +299,11 @@ class Connection(asyncio.BufferedProtocol):
         number, start = frame_number(frame), self._taken_at
         answer = self._answers.handle(frame, self._peer)
         now = self._taken_at = self._loop.time()
+        line = None
+        if REQUEST_LOG.isEnabledFor(logging.DEBUG):
+            line = RequestLine(frame, self._peer.host, start, now)
         if isinstance(answer, Pending):
-            slot = _Slot(number, start, now, holds_others=answer.holds_others)
+            slot = _Slot(number, start, now, line, holds_others=answer.holds_others)
             slot.is_awaited = answer.is_awaited
             self._slots.append(slot)
             self._is_held = answer.holds_others or len(self._slots) >= _MOST_PENDING
@@ -317,14 +321,12 @@ class Connection(asyncio.BufferedProtocol):
             task.add_done_callback(partial(self._let_go, answer, free))
             return
         self._drop_large_buffer()
-        self._count(number, now - start)
-        if answer is None:
-            return
-        if self._slots:
-            self._slots.append(_Slot(number, start, now, parts=answer, is_done=True))
+        self._room.counts.answered(number, now - start)
+        if self._slots and answer is not None:
+            self._slots.append(_Slot(number, start, now, line, parts=answer, is_done=True))
             self._is_held = len(self._slots) >= _MOST_PENDING
         else:
-            self._add(answer)
+            self._add(answer, line)
 
     def _let_go(self, answer: Pending, free: Callable[[], None], task: asyncio.Task[None]) -> None:
         """Release what an answer has held, once its task has ended."""
@@ -362,12 +364,13 @@ class Connection(asyncio.BufferedProtocol):
             return
         slot.parts, slot.is_done = parts, True
         now = self._loop.time()
-        self._count(slot.number, now - slot.start, now - slot.waits_from)
+        self._room.counts.answered(slot.number, now - slot.start, now - slot.waits_from)
+        if slot.line is not None:
+            slot.line.answered(now)
         try:
             while self._slots and self._slots[0].is_done:
                 done = self._slots.popleft()
-                if done.parts is not None:
-                    self._add(done.parts)
+                self._add(done.parts, done.line)
         except (OSError, TidelogError) as caught:
             self._close_for(caught)
             return
@@ -383,22 +386,19 @@ class Connection(asyncio.BufferedProtocol):
         if self._has_ended and not self._is_appending():
             self.close()
 
-    def _count(self, number: int, seconds: float, waited: float = 0.0) -> None:
-        """Count an answer, and log it if that is wanted."""
-        self._room.counts.answered(number, seconds, waited)
-        if _requests.isEnabledFor(logging.DEBUG):
-            text = "request-answered request=%s host=%s local_ms=%.3f wait_ms=%.3f"
-            name = apis()[number].name
-            local_ms, wait_ms = (seconds - waited) * MS_PER_S, waited * MS_PER_S
-            _requests.debug(text, name, self._peer.host, local_ms, wait_ms)
-
     # Responses
 
-    def _add(self, parts: list[Any]) -> None:
+    def _add(self, parts: list[Any] | None, line: RequestLine | None) -> None:
         """Add a response to what is to be sent; all that come together take one call.
 
-        Raises OSError, TidelogError where a file cannot be read: then nothing was added.
+        None: the client expects none. Raises OSError, TidelogError where a file cannot be read:
+        then nothing was added.
         """
+        if line is not None:
+            line.begin(parts, self._loop.time())
+            self._unlogged.append(line)
+        if parts is None:
+            return
         small: list[bytes] = [size_of_frame(parts)]
         found: list[bytes | FileSlice] = []
         try:
@@ -432,6 +432,14 @@ class Connection(asyncio.BufferedProtocol):
         except (OSError, TidelogError) as error:
             # The client waits for as many bytes as the response has said: there is no way back.
             self._close_for(error)
+        if self._unlogged and not out and not self._is_blocked:
+            self._log_sent()
+
+    def _log_sent(self) -> None:
+        now = self._loop.time()
+        unlogged, self._unlogged = self._unlogged, []
+        for line in unlogged:
+            line.write(now)
 
     def _close_for(self, error: Exception) -> None:
         _log.warning("connection-closed host=%s reason=%s", self._peer.host, error)
@@ -554,7 +562,7 @@ class _Slot:
     """A response that is to be sent after those before it."""
 
     __slots__ = (
-        *("holds_others", "is_awaited", "is_done"),
+        *("holds_others", "is_awaited", "is_done", "line"),
         *("number", "parts", "start", "waits_from"),
     )
 
@@ -563,6 +571,7 @@ class _Slot:
         number: int,
         start: float,
         waits_from: float,
+        line: RequestLine | None,
         *,
         parts: list[Any] | None = None,
         is_done: bool = False,
@@ -571,6 +580,7 @@ class _Slot:
         self.number = number
         self.start = start
         self.waits_from = waits_from
+        self.line = line
         self.parts = parts
         self.is_done = is_done
         self.holds_others = holds_others

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import logging
 import random
-import re
 import tracemalloc
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -745,26 +743,3 @@ def test_another_protocol_is_named(
     with_home(test)
     reason = f"the client speaks {protocol}, and this listener is PLAINTEXT"
     assert caplog.text.count(reason) == 1
-
-
-def test_each_answer_is_logged_with_its_times_where_that_is_wanted(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """At work, and waiting: of a fetch that waits for a record, and of what waits for nothing."""
-
-    async def test(home: BrokerHome) -> None:
-        line = Line(home)
-        line.feed(frame("ApiVersions", 0, 1))
-        assert "request-answered" not in caplog.text
-        with caplog.at_level(logging.DEBUG, "tidelog.broker.requests"):
-            line.feed(frame("ApiVersions", 0, 2) + fetch(3, 60_000))
-            await asyncio.sleep(0.02)
-            await home.produce("t", b"a")
-            await settled()
-        assert numbers(line) == [1, 2, 3]
-
-    with_home(test)
-    form = r"request-answered request=(\w+) host=127.0.0.1 local_ms=([0-9.]+) wait_ms=([0-9.]+)"
-    found = re.findall(form, caplog.text)
-    assert [name for name, _, _ in found] == ["ApiVersions", "Fetch"]
-    assert [float(wait) >= 20 for _, _, wait in found] == [False, True]
