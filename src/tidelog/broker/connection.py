@@ -116,8 +116,16 @@ class Connection(asyncio.BufferedProtocol):
         _log.warning(text, self._peer.host)
         self._transport.abort()
 
-    def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - as asyncio calls it
-        """Release what the connection holds; as asyncio requires."""
+    def connection_lost(self, error: Exception | None) -> None:
+        """Release what the connection holds; as asyncio requires.
+
+        After an error, such as a reset, only once what ``eof_received`` waits for is appended.
+        Source: Kafka Selector.maybeReadFromClosingChannel.
+        """
+        if error is not None and self._is_appending():
+            self._transport, self._has_ended = _NoSocket(self), True
+            self._is_blocked = False
+            return
         self._room.leave(self)
         self._transport = None
         self._room.give_back(self)
@@ -556,6 +564,36 @@ class LocalConnection(Connection):
         # Who asked may be gone by now, and the connection with them.
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(LOOKED)
+
+
+class _NoSocket:
+    """In place of the transport of a socket that is broken: nothing is sent, and nothing comes."""
+
+    def __init__(self, protocol: Connection) -> None:
+        self._protocol = protocol
+
+    def get_extra_info(self, name: str) -> None:
+        """Return nothing: there is no socket."""
+
+    def get_write_buffer_size(self) -> int:
+        """Return how many bytes are still to be sent."""
+        return 0
+
+    def is_closing(self) -> bool:
+        """Whether nothing can be sent any more."""
+        return True
+
+    def write(self, data: bytes) -> None:
+        """Drop what nobody receives."""
+
+    def pause_reading(self) -> None:
+        """Continue to read nothing."""
+
+    resume_reading = pause_reading
+
+    def abort(self) -> None:
+        """End the connection."""
+        self._protocol.connection_lost(None)
 
 
 class _Slot:

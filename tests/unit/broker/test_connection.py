@@ -359,6 +359,50 @@ def test_records_after_a_request_that_is_still_answered_are_appended() -> None:
     with_home(test)
 
 
+@pytest.mark.parametrize("acks", [0, 1])
+def test_records_that_were_received_are_appended_though_the_socket_broke(acks: int) -> None:
+    """As after a plain end: nobody sends records without acknowledgements again."""
+
+    async def test(home: BrokerHome) -> None:
+        await home.produce("t", b"a")
+        line, before = Line(home, most=1), holders(home)
+        line.feed(frame("ApiVersions", 0, 1))
+        sent = bytes(line.wire.written)
+        line.wire.drain()
+        with held(home):
+            line.feed(produce(2, acks=acks) + produce(3, acks=0) + fetch(4, 0, 1))
+            line.wire.is_closed = True
+            line.connection.connection_lost(ConnectionResetError())
+            await settled()
+            assert line.connection.descriptor == -1
+            assert line.room.connections
+        async with asyncio.timeout(10):
+            while line.room.connections:  # noqa: ASYNC110 - nothing rings
+                await asyncio.sleep(0)
+        assert home.logs.partition("t", 0).log.log_end_offset == 3
+        assert line.wire.written == sent
+        assert holders(home) == before
+
+    with_home(test)
+
+
+@pytest.mark.parametrize("is_stopping", [True, False])
+def test_a_broken_connection_whose_client_waits_for_all_ends_at_once(*, is_stopping: bool) -> None:
+    """Also one that is kept for its records, once the server closes it."""
+
+    async def test(home: BrokerHome) -> None:
+        line = Line(home)
+        with held(home):
+            line.feed(produce(1, acks=0 if is_stopping else 1))
+            line.connection.connection_lost(ConnectionResetError())
+            if is_stopping:
+                line.connection.close()
+            assert not line.room.connections
+            await settled()
+
+    with_home(test)
+
+
 @pytest.mark.parametrize("acks", [-1, 1])
 def test_records_whose_client_gave_up_waiting_are_appended_once(acks: int) -> None:
     """It sends them again on its next connection, as often as a partition is held for too long."""
