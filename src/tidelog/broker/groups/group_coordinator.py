@@ -136,8 +136,7 @@ class GroupCoordinator:
         for group_id in self._positions.unwritten(self.emptied_ms, unread):
             group = self.groups.get(group_id)
             if group is not None and not group.members and not group.pending:
-                group.end()
-                del self.groups[group_id], self.emptied_ms[group_id]
+                self._forget(group)
 
     def _clients_of(self, group_id: str) -> tuple[str, ...]:
         """Return the members of a group as an operator knows them, on any thread."""
@@ -187,24 +186,41 @@ class GroupCoordinator:
             return
         self._positions.leave_clients(group_id)
         if not group.generation:  # nobody has ever been in it
-            group.end()
-            del self.groups[group_id]
+            self._forget(group)
 
     def delete(self, group_id: str) -> AppendInfo | asyncio.Task[AppendInfo]:
-        """Forget an empty group, and take back what was written of it; its positions stay.
+        """Take back what was written of an empty group, and forget it; its positions stay.
 
         The result is as of ``Appends.call``.
         """
         group = self.groups.get(group_id)
-        if group is not None:
-            if group.members or group.pending:
-                raise NonEmptyGroup(group_id)
-            group.end()
-            del self.groups[group_id]
-        self.emptied_ms.pop(group_id, None)
+        if group is not None and (group.members or group.pending):
+            raise NonEmptyGroup(group_id)
         now_ms = self._manager.machine.clock.now_ms()
         home, records = home_of_group(self._manager, group_id), [group_removal(group_id, now_ms)]
-        return self._appends.call(home, partial(home.append_records, records))
+        found = self._appends.call(home, partial(home.append_records, records))
+        # Not before: what could not be taken back would be here again after the next start.
+        if group is None:
+            return found
+        if isinstance(found, asyncio.Task):
+            found.add_done_callback(partial(self._taken_back, group, group.generation))
+        else:
+            self._forget(group)
+        return found
+
+    def _taken_back(
+        self, group: ClassicGroup, generation: int, done: asyncio.Task[AppendInfo]
+    ) -> None:
+        """Forget a group whose removal has waited, unless that failed or clients have come."""
+        has_failed = done.cancelled() or done.exception() is not None
+        is_same = self.groups.get(group.group_id) is group and group.generation == generation
+        if is_same and not (has_failed or group.members or group.pending):
+            self._forget(group)
+
+    def _forget(self, group: ClassicGroup) -> None:
+        group.end()
+        del self.groups[group.group_id]
+        self.emptied_ms.pop(group.group_id, None)
 
     # Requests of members
 

@@ -1,0 +1,82 @@
+"""Groups whose partition does not take what is to be appended, or takes it late."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from tests.machinery.broker_home import BrokerHome, code, held, with_broker
+from tests.unit.broker.groups.test_group_requests import joined, leave, member_of
+
+from tidelog.error_codes import ErrorCode
+from tidelog.errors import KafkaStorageError
+from tidelog.manager.partition import Partition
+from tidelog.readonly.group_positions import OFFSETS_TOPIC
+
+
+async def emptied(home: BrokerHome) -> int:
+    """Leave an empty group; return its generation."""
+    member_id, generation = await member_of(home)
+    await leave(home, member_id)
+    return generation + 1
+
+
+async def listed(home: BrokerHome) -> list[str]:
+    """Return the names of all groups."""
+    return [one["groupId"] for one in (await home.ask("ListGroups", 4))["groups"]]
+
+
+async def deleted(home: BrokerHome) -> ErrorCode:
+    """Delete the group; return what the answer says of it."""
+    answer = await home.ask("DeleteGroups", 2, groupsNames=["g"])
+    return code(answer["results"][0])
+
+
+def fail(*_: Any) -> None:
+    """Refuse an append."""
+    raise KafkaStorageError("the disk failed")
+
+
+@pytest.mark.parametrize("is_held", [False, True])
+def test_a_group_whose_deletion_failed_is_still_there(
+    monkeypatch: pytest.MonkeyPatch, *, is_held: bool
+) -> None:
+    """As it would be after a restart; its generations continue, and it can be deleted again."""
+
+    async def test(home: BrokerHome) -> None:
+        generation = await emptied(home)
+        with monkeypatch.context() as patched:
+            patched.setattr(Partition, "append_records", fail)
+            if is_held:
+                with held(home, OFFSETS_TOPIC):
+                    answer = asyncio.create_task(deleted(home))
+                    await asyncio.sleep(0)
+            else:
+                answer = asyncio.create_task(deleted(home))
+            async with asyncio.timeout(10):
+                assert await answer is ErrorCode.NOT_COORDINATOR
+        assert await listed(home) == ["g"]
+        assert (await member_of(home))[1] == generation + 1
+
+    with_broker(test, group_initial_rebalance_delay_ms=0)
+
+
+@pytest.mark.parametrize("joins", [False, True])
+def test_a_deletion_that_waits_leaves_a_group_that_clients_join_meanwhile(*, joins: bool) -> None:
+    """Its generations continue; without them it is gone once the deletion is written down."""
+
+    async def test(home: BrokerHome) -> None:
+        generation = await emptied(home)
+        with held(home, OFFSETS_TOPIC):
+            answer = asyncio.create_task(deleted(home))
+            await asyncio.sleep(0)
+            if joins:
+                first = await joined(home)
+                second = await joined(home, first["memberId"])
+                assert second["generationId"] == generation + 1
+        async with asyncio.timeout(10):
+            assert await answer is ErrorCode.NONE
+        assert await listed(home) == ["g"] * joins
+
+    with_broker(test, group_initial_rebalance_delay_ms=0)
