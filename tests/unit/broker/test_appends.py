@@ -29,6 +29,7 @@ from tidelog.errors import KafkaStorageError
 from tidelog.manager.partition import Partition
 from tidelog.readonly.group_positions import OFFSETS_TOPIC
 from tidelog.readonly.transactional_id import TRANSACTIONS_TOPIC
+from tidelog.records.builder import build_batch
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -122,10 +123,33 @@ def test_records_are_refused_where_there_is_no_thread(monkeypatch: pytest.Monkey
             patch.setattr(OwnThreads, "submit", no_thread)
             waiting = [begin(home.produce("t", b"%d" % number)) for number in range(2)]
             for one in waiting:
-                with pytest.raises(Disconnect, match="new thread"):
-                    await answered(one)
+                found = await answered(one)
+                assert code(found) is ErrorCode.KAFKA_STORAGE_ERROR
+                assert "new thread" in found["errorMessage"]
+            with pytest.raises(Disconnect, match="new thread"):
+                await answered(begin(home.produce("t", b"2", acks=0)))
         assert code(await home.produce("t", b"a")) is ErrorCode.NONE
         assert [record.value for record in home.logs.read("t")] == [b"a"]
+
+    with_broker(test)
+
+
+def test_records_beside_those_that_are_refused_are_acknowledged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else their client sends them again, and they come twice."""
+
+    async def test(home: BrokerHome) -> None:
+        home.create_with_epoch("free")
+        records = build_batch([(1, None, b"a", ())])
+        given = [{"index": 0, "records": records}]
+        data = [{"name": name, "partitionData": given} for name in ("free", "t")]
+        with held(home), monkeypatch.context() as patch:
+            patch.setattr(OwnThreads, "submit", no_thread)
+            produce = home.ask("Produce", 9, acks=-1, timeoutMs=1, topicData=data)
+            answer = await answered(begin(produce))
+        codes = {one["name"]: code(one["partitionResponses"][0]) for one in answer["responses"]}
+        assert codes == {"free": ErrorCode.NONE, "t": ErrorCode.KAFKA_STORAGE_ERROR}
 
     with_broker(test)
 

@@ -104,12 +104,10 @@ class Produce:
         appended: list[_Appended],
     ) -> dict[str, Any] | None:
         """Wait for partitions that are held; later requests of the connection wait, too."""
-        await asyncio.gather(*waiting)
-        for topic in responses:
-            topic["partitionResponses"] = [
-                one if isinstance(one, dict) else one.result()
-                for one in topic["partitionResponses"]
-            ]
+        await asyncio.gather(*waiting, return_exceptions=True)
+        for topic, given in zip(responses, request.values["topicData"], strict=True):
+            found = zip(topic["partitionResponses"], given["partitionData"], strict=True)
+            topic["partitionResponses"] = [_ended(one, place["index"]) for one, place in found]
         answer = self._answered(request, responses, appended)
         return await answer if isinstance(answer, Later) else answer
 
@@ -293,6 +291,14 @@ def _takes_long(partition: Partition, records: Bytes) -> bool:
     if codec == Codec.NONE:
         return not is_kept and compression_type != "uncompressed"
     return len(records) >= _LONG_BYTES or codec != _CODECS.get(compression_type)
+
+
+def _ended(found: dict[str, Any] | asyncio.Task[dict[str, Any]], number: int) -> dict[str, Any]:
+    """Return what the response says of a partition, once its task has ended."""
+    try:
+        return found if isinstance(found, dict) else found.result()
+    except KafkaError as error:  # its turn never came: the others are not to blame
+        return _failed(number, error)
 
 
 def _failed(number: int, error: KafkaError) -> dict[str, Any]:
