@@ -553,6 +553,36 @@ def test_the_partitions_of_a_request_are_flushed_at_the_same_time(
     with_broker(test)
 
 
+def test_a_fetch_that_wants_more_than_it_may_get_does_not_wait() -> None:
+    """It could only wait until its time is over. Source: Kafka KafkaApis.handleFetchRequest."""
+
+    async def test(home: BrokerHome) -> None:
+        for _ in range(3):
+            await home.produce("t", bytes(1000))
+        async with asyncio.timeout(10):
+            found = await home.fetch("t", wait_ms=60_000, minBytes=5000, maxBytes=2000)
+        assert len(found["records"]) == 2000
+
+    with_broker(test)
+
+
+@pytest.mark.parametrize("isolation", [0, 1])
+def test_a_fetch_of_an_older_segment_does_not_wait_for_more(isolation: int) -> None:
+    """A read ends with its segment, whatever is appended. Source: Kafka DelayedFetch."""
+
+    async def test(home: BrokerHome) -> None:
+        home.logs.create_topic("s", config={"segment.bytes": str(1 << 20)})
+        for _ in range(12):
+            await home.produce("s", bytes(100_000))
+        async with asyncio.timeout(10):
+            found = await home.fetch("s", 9, wait_ms=60_000, minBytes=500_000, isolation=isolation)
+        assert 100_000 < len(found["records"]) < 200_000
+        last = await home.fetch("s", 11, wait_ms=1, minBytes=500_000, isolation=isolation)
+        assert 100_000 < len(last["records"]) < 200_000
+
+    with_broker(test)
+
+
 def test_all_who_wait_for_a_flush_are_answered_though_one_of_them_fails() -> None:
     """Its error is the event loop's to report; who comes later is answered, too."""
     told: list[dict[str, object]] = []

@@ -176,13 +176,15 @@ class _Found:
         self._ends: list[tuple[Partition, Log, int, int]] = []
         self._left = max_bytes
         self._size = 0
-        self._min_bytes = min_bytes
-        self._has_failed = False
+        # One who wants more than it takes, or gets, would always wait until its time is over.
+        self._min_bytes = min(min_bytes, max_bytes)
+        self._is_due = False
+        """Whether it is given whatever its size."""
 
     @property
     def is_enough(self) -> bool:
         """Whether the client need not wait for more."""
-        return self._has_failed or self._size >= self._min_bytes
+        return self._is_due or self._size >= self._min_bytes
 
     @property
     def answer(self) -> dict[str, Any]:
@@ -209,7 +211,7 @@ class _Found:
 
     def fail(self, wanted: _Wanted, error: KafkaError) -> None:
         """Answer a partition with an error."""
-        self._has_failed = True
+        self._is_due = True
         self._append(
             wanted,
             {
@@ -251,6 +253,9 @@ class _Found:
                 data.close()
                 data = replace(data, slice=None)
             self._fetched.append(data)
+            # A read ends with its segment: what comes would not make this one longer.
+            seen = stable if isolation is Isolation.READ_COMMITTED else end
+            self._is_due |= data.bounds is not None and data.bounds.end < seen
         size = len(archived or b"") if data is None else data.size_bytes
         self._size += size
         self._left -= size
@@ -265,7 +270,7 @@ class _Found:
         if archived is not None:
             answer["records"] = archived
         if diverging is not None:
-            self._has_failed = True
+            self._is_due = True
             answer |= {"records": b"", "divergingEpoch": diverging}
         if data is not None and data.aborted is not None:
             answer["abortedTransactions"] = [
