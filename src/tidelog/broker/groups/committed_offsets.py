@@ -357,12 +357,13 @@ class CommittedOffsets:
         known = self._coordinator.positions()
         fresh = {group for group, positions in known.items() if not ages.old(positions)}
         names = sorted((known.keys() | emptied.keys()) - fresh)
+        failed: set[Partition] = set()
         for start in range(0, len(names), _EXPIRED_AT_ONCE):
             if start:
                 yield
-            self._expire_some(names[start : start + _EXPIRED_AT_ONCE], ages)
+            self._expire_some(names[start : start + _EXPIRED_AT_ONCE], ages, failed)
 
-    def _expire_some(self, names: Iterable[str], ages: _Ages) -> None:
+    def _expire_some(self, names: Iterable[str], ages: _Ages, failed: set[Partition]) -> None:
         undecided: dict[str, frozenset[TopicPartition]] = {}
         for group_id in names:
             if not self._is_read(group_id):
@@ -376,7 +377,14 @@ class CommittedOffsets:
             parts = known[group_id]
             positions = {key: one.position for part in parts for key, one in part.items()}
             was_left_ms = self._coordinator.emptied_ms.get(group_id, _NEVER_MS)
-            self._expire(group_id, positions, kept, ages.of_group(was_left_ms))
+            home = home_of_group(self._manager, group_id)
+            if home in failed:
+                continue  # as others before it: each would be logged
+            try:
+                self._expire(group_id, positions, kept, ages.of_group(was_left_ms))
+            except KafkaError as error:  # such as a full disk: other groups may have another
+                _log.warning("positions-not-expired topic=%s reason=%s", home, error)
+                failed.add(home)
 
     def _expire(
         self,

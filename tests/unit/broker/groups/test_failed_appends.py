@@ -6,13 +6,13 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.machinery.broker_home import BrokerHome, code, held, with_broker
+from tests.machinery.broker_home import BrokerHome, code, commit, held, with_broker
 from tests.unit.broker.groups.test_group_requests import joined, leave, member_of
 
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaStorageError
 from tidelog.manager.partition import Partition
-from tidelog.readonly.group_positions import OFFSETS_TOPIC
+from tidelog.readonly.group_positions import OFFSETS_CONFIG, OFFSETS_TOPIC, partition_of_group
 
 
 async def emptied(home: BrokerHome) -> int:
@@ -80,3 +80,34 @@ def test_a_deletion_that_waits_leaves_a_group_that_clients_join_meanwhile(*, joi
         assert await listed(home) == ["g"] * joins
 
     with_broker(test, group_initial_rebalance_delay_ms=0)
+
+
+def test_a_partition_that_takes_nothing_keeps_no_groups_of_others(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Their positions expire; it is tried once a pass, and logged once, however many it has."""
+    plain, tried = Partition.append_records, []
+
+    def append(self: Partition, records: Any) -> Any:
+        if self.partition:
+            return plain(self, records)
+        tried.append(records)
+        return fail()
+
+    async def test(home: BrokerHome) -> None:
+        home.logs.manager.create_topic(OFFSETS_TOPIC, 2, config=OFFSETS_CONFIG)
+        names = [f"g{number}" for number in range(20)]
+        for name in names:
+            await commit(home, 1, group=name)
+        stuck = [name for name in names if not partition_of_group(name, 2)]
+        home.clock.advance(10 * 60_000)
+        with monkeypatch.context() as patched:
+            patched.setattr(Partition, "append_records", append)
+            home.broker._expire()
+        assert 1 < len(await listed(home)) < 20
+        assert await listed(home) == sorted(stuck)
+        assert len(tried) == caplog.text.count("positions-not-expired") == 1
+        home.broker._expire()
+        assert await listed(home) == []
+
+    with_broker(test, offsets_retention_minutes=5)
