@@ -32,7 +32,7 @@ _NUMBER: Final = 1
 GROUP_NUMBER: Final = 2
 """Of the message GroupMetadata."""
 _OLD_NUMBER: Final = 0
-_CONSUMERS: Final = "consumer"
+CONSUMERS: Final = "consumer"
 """The protocol of groups whose members have partitions, and the family of its messages."""
 _NO_TIME: Final = -1
 _SUBSCRIPTION: Final = 0
@@ -76,7 +76,7 @@ class StoredGroup(NamedTuple):
     @property
     def assigned(self) -> frozenset[TopicPartition]:
         """The partitions that its members have, if they are consumers."""
-        if self.values is None or self.values["protocolType"] != _CONSUMERS:
+        if self.values is None or self.values["protocolType"] != CONSUMERS:
             return frozenset()
         sent = (member["assignment"] for member in self.values["members"])
         return frozenset(key for data in sent for key in assigned_partitions(data))
@@ -190,7 +190,7 @@ def read_group(record: Record) -> StoredGroup | None:
 
 def subscribed_topics(protocol_type: str | None, data: bytes) -> frozenset[str] | None:
     """Return the topics that a member reads, by what it has sent; None: it does not say that."""
-    values = _sent(_SUBSCRIPTION, data) if protocol_type == _CONSUMERS else None
+    values = _sent(_SUBSCRIPTION, data) if protocol_type == CONSUMERS else None
     return None if values is None else frozenset(values["topics"])
 
 
@@ -208,6 +208,6 @@ def _sent(number: int, data: bytes) -> dict[str, Any] | None:
     """Return a message of members; None where it is malformed, as no broker looks at it."""
     try:
         version, rest = split_version(data)
-        return read_values(nearest(_CONSUMERS, number, version), rest)[0]
+        return read_values(nearest(CONSUMERS, number, version), rest)[0]
     except InvalidRecord:
         return None

@@ -19,9 +19,10 @@ from tidelog.config.log_config import MINUTE_MS
 from tidelog.config.serve_config import FlushPolicy
 from tidelog.env.event_loop import in_thread
 from tidelog.error_codes import ErrorCode
-from tidelog.errors import KafkaError, StartAborted
+from tidelog.errors import KafkaError, NonEmptyGroup, StartAborted
 from tidelog.manager.group_home import home_of_group
 from tidelog.readonly.group_positions import (
+    CONSUMERS,
     Position,
     position_records,
     removal_records,
@@ -277,8 +278,12 @@ class CommittedOffsets:
             raise Refusal(ErrorCode.INVALID_GROUP_ID)
         self._coordinator.shards.check(group_id)
         known = self._groups.committed(group_id)
-        if not known and group_id not in self._coordinator.groups:
+        group = self._coordinator.groups.get(group_id)
+        if not known and group is None:
             raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND)
+        # Which topics other members read, such as workers of Connect, nobody but they knows.
+        if group is not None and group.members and group.protocol_type != CONSUMERS:
+            raise NonEmptyGroup(group_id)
         read, topics = self._read_topics(group_id), self._manager.topics()
         answer, keys = [], []
         for topic in values["topics"]:
