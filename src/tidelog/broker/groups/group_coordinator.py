@@ -173,9 +173,10 @@ class GroupCoordinator:
 
         A start that reads of members who are gone waits until their sessions are over.
         """
-        self.emptied_ms.pop(group.group_id, None)
-        # If the append has waited, clients may have come back since.
-        if is_empty and group.state is GroupState.EMPTY:
+        # If the append has waited, clients may have come back since, or the last one has left.
+        if group.state is not GroupState.EMPTY:
+            self.emptied_ms.pop(group.group_id, None)
+        elif is_empty:
             self.emptied_ms[group.group_id] = now_ms
             self._positions.leave_clients(group.group_id)
 

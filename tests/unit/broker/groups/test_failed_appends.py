@@ -111,3 +111,33 @@ def test_a_partition_that_takes_nothing_keeps_no_groups_of_others(
         assert await listed(home) == []
 
     with_broker(test, offsets_retention_minutes=5)
+
+
+def test_a_group_that_is_left_before_its_assignment_is_noted_is_empty() -> None:
+    """It was written down last as one without members; it is forgotten as others are."""
+
+    async def test(home: BrokerHome) -> None:
+        await home.ask("FindCoordinator", 0, key="g")
+        first = await joined(home)
+        second = await joined(home, first["memberId"])
+        with held(home, OFFSETS_TOPIC):
+            syncing = home.asking(
+                *("SyncGroup", 3),
+                groupId="g",
+                generationId=second["generationId"],
+                memberId=first["memberId"],
+                assignments=[{"memberId": first["memberId"], "assignment": b"all"}],
+            )
+            await asyncio.sleep(0)
+        async with asyncio.timeout(10):
+            while home.broker._appends._queues:  # noqa: ASYNC110 - nothing rings
+                await asyncio.sleep(0)
+        await leave(home, first["memberId"])
+        assert code(await syncing) is ErrorCode.UNKNOWN_MEMBER_ID
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert await listed(home) == ["g"]
+        home.broker._expire()
+        assert await listed(home) == []
+
+    with_broker(test, group_initial_rebalance_delay_ms=0)
