@@ -206,9 +206,9 @@ def clean_until(
     """Clean a log, by processes or not, and stop when ``swaps`` segments are swapped in."""
     replace = log.swap.replace_segments
 
-    def replaced(new: Sequence[LogSegment], old: Sequence[LogSegment]) -> None:
+    def replaced(new: Sequence[LogSegment], old: Sequence[LogSegment], end: int) -> None:
         nonlocal swaps
-        replace(new, old)
+        replace(new, old, end)
         swaps -= 1
         if not swaps:
             raise CleaningAborted("enough")

@@ -40,8 +40,10 @@ class LogContext:
     """One log's directory, settings and machine; a rename and a change of settings happen here.
 
     Both are made under the log's lock, and seen by all parts since they share this object.
-    ``leaving`` are the segments that wait for deletion: their files are still open. ``flush_times``
-    may be shared with other logs. ``log_name`` is the topic-partition, which a rename leaves.
+    ``leaving`` are the segments that wait for deletion: their files are still open. ``marks`` are
+    the names of the marks of cleaned segments, each with the offset up to which they are clean, as
+    long as the cleaner's checkpoint need not say so. ``flush_times`` may be shared with other logs.
+    ``log_name`` is the topic-partition, which a rename leaves.
     """
 
     directory: str
@@ -52,6 +54,7 @@ class LogContext:
     rng: Random
     guard: DirectoryGuard
     leaving: set[LogSegment] = field(default_factory=set)
+    marks: dict[str, int] = field(default_factory=dict)
     flush_times: FlushTimes = field(default_factory=FlushTimes)
 
     def __post_init__(self) -> None:

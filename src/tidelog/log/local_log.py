@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 from typing import TYPE_CHECKING
 
 from tidelog.env.attempts import try_all
@@ -19,6 +20,7 @@ from tidelog.segment.filenames import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
     SWAP_SUFFIX,
+    cleaned_mark_file,
     log_file,
     offset_index_file,
     time_index_file,
@@ -166,9 +168,16 @@ class LocalLog:
         return removed
 
     def replace_segments(
-        self, new: Sequence[LogSegment], old: Sequence[LogSegment]
+        self,
+        new: Sequence[LogSegment],
+        old: Sequence[LogSegment],
+        cleaned_end: int | None = None,
     ) -> list[LogSegment]:
         """Replace ``old`` by ``new`` (complete, named ``.cleaned``); return those removed for good.
+
+        ``cleaned_end``: up to where the new one is clean. A mark beside it has that until the
+        cleaner's checkpoint does: else, after a crash, what it lacks would pass for lost once the
+        log is compacted no longer.
 
         New segments are renamed ``.swap`` from the last to the first: so after a crash a ``.swap``
         counts only if no ``.cleaned`` with a lower offset is left. Between the steps the directory
@@ -180,7 +189,17 @@ class LocalLog:
         Source: Kafka LocalLog.replaceSegments.
         """
         with self.context.guard.watch("replacing segments", must_finish=True):
-            return self._replace(new, old)
+            if cleaned_end is None:
+                return self._replace(new, old)
+            (segment,) = new
+            where = self.context.directory, segment.base_offset
+            mark = cleaned_mark_file(*where, cleaned_end, segment.size_bytes)
+            # As long as the segment is ``.cleaned``, loading deletes it.
+            self.context.fs.open(mark + SWAP_SUFFIX, "w").close()
+            replaced = self._replace(new, old)
+            self.context.fs.rename(mark + SWAP_SUFFIX, mark)
+            self.context.marks[os.path.basename(mark)] = cleaned_end
+            return replaced
 
     def _replace(self, new: Sequence[LogSegment], old: Sequence[LogSegment]) -> list[LogSegment]:
         arriving = sorted(new, key=lambda segment: segment.base_offset)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from tidelog.env.renamed_files import delete_if_there
 from tidelog.log.file_deletion import delete_snapshots
 from tidelog.log.split_overflow import open_cleaned_segment, split_overflowed_segment
 from tidelog.segment.filenames import CLEANED_SUFFIX
@@ -63,15 +64,33 @@ class SegmentSwap:
         except OSError as error:
             self._state.context.guard.take_offline(error)
 
-    def replace_segments(self, new: Sequence[LogSegment], old: Sequence[LogSegment]) -> None:
+    def replace_segments(
+        self,
+        new: Sequence[LogSegment],
+        old: Sequence[LogSegment],
+        cleaned_end: int | None = None,
+    ) -> None:
         """Replace old segments by complete ``.cleaned`` ones; see ``LocalLog``."""
         with self._state.notices, self._state.lock, self._state.changing("replacing segments"):
             following = self._state.local.segments.higher(max(one.base_offset for one in old))
             end = self._state.offsets.log_end_offset if following is None else following.base_offset
             # Before: who sees the new segments sees this, too.
             self._state.replaced_end = max(self._state.replaced_end, end)
-            replaced = self._state.local.replace_segments(new, old)
+            replaced = self._state.local.replace_segments(new, old, cleaned_end)
             self._delete_snapshots_of(replaced)
+
+    @property
+    def marked_end(self) -> int | None:
+        """Up to where the log is clean by the marks of cleaned segments; None without any."""
+        return max(self._state.context.marks.values(), default=None)
+
+    def delete_marks(self) -> None:
+        """Delete the marks: the cleaner's checkpoint says as much, durably."""
+        with self._state.notices, self._state.lock, self._state.changing("deleting marks"):
+            context = self._state.context
+            for name in tuple(context.marks):
+                delete_if_there(context.fs, context.path(name))
+                del context.marks[name]
 
     def split_segment(self, segment: LogSegment) -> None:
         """Replace a segment whose offsets do not fit by segments whose offsets do.

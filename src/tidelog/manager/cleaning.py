@@ -128,12 +128,18 @@ class Cleaning:
         finally:
             self.manager.resume([key])
 
-    def lower_line_above(self, log: Log, key: Key) -> None:
-        """Lower the line of a log that a recovery has cut below it.
+    def settle_line(self, log: Log, key: Key) -> None:
+        """Bring the line of a log in line with what its opening has found.
 
-        Records appended there later are dirty: a tombstone that counted as clean would be dropped,
-        and the values that it deletes would stay.
+        It is raised to where a cleaning came that a crash has stopped before it was, and lowered
+        where a recovery has cut the log: records appended there later are dirty. A tombstone that
+        counted as clean would be dropped, and the values that it deletes would stay.
         """
+        marked_end = log.swap.marked_end
+        if marked_end is not None:
+            if marked_end:
+                self.manager.note_swapped(key, log, marked_end)
+            log.swap.delete_marks()
         with log.watch("lowering the cleaner's checkpoint"):
             self.manager.checkpoints.lower_to_end(
                 log.data_dir, key, log.log_end_offset, log.segments.active.base_offset

@@ -43,7 +43,7 @@ MAX_NAME_LENGTH: Final = 255
 _OFFSET_DIGITS: Final = 20
 
 _SEGMENT_FILE: Final = re.compile(
-    r"([0-9]{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)"
+    r"([0-9]{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot|\.cleaned-[0-9]+-[0-9]+)"
     r"(?:\.[0-9a-f]{32}(?=\.deleted))?(\.deleted|\.cleaned|\.swap)?"
 )
 _LOOKS_LIKE_A_SEGMENT_FILE: Final = re.compile(
@@ -93,6 +93,12 @@ class SegmentFileName(NamedTuple):
     offset: int
     kind: str
     state: str
+
+    @property
+    def cleaned(self) -> tuple[int, int] | None:
+        """Of the mark of a cleaned segment: up to which offset it is clean, and its bytes."""
+        _, *numbers = self.kind.split("-")
+        return (int(numbers[0]), int(numbers[1])) if numbers else None
 
 
 def parse_segment_file(name: str) -> SegmentFileName | None:
@@ -156,6 +162,14 @@ def transaction_index_file(directory: str, base_offset: int, suffix: str = "") -
 def producer_snapshot_file(directory: str, offset: int) -> str:
     """Return the path of the snapshot of the producer state before ``offset``."""
     return _segment_file(directory, offset, SNAPSHOT_SUFFIX)
+
+
+def cleaned_mark_file(directory: str, base_offset: int, end_offset: int, size_bytes: int) -> str:
+    """Return the path of the empty file that marks a segment as cleaned up to ``end_offset``.
+
+    It becomes part of the log with its segment, also if Kafka completes the replacement.
+    """
+    return _segment_file(directory, base_offset, f"{CLEANED_SUFFIX}-{end_offset}-{size_bytes}")
 
 
 def offset_from_file_name(name: str) -> int:

@@ -70,3 +70,48 @@ def test_what_an_unfinished_cleaning_left_out_is_not_taken_for_lost(
         manager.alter_topic("t", {"cleanup.policy": "compact"})
         manager.on_demand.compact("t")
         assert offsets(manager) == LEFT
+
+
+@pytest.mark.parametrize(
+    ("mark", "line"),
+    [
+        ("cleaned-4-{size}", ["t 0 4"]),
+        ("cleaned-4-{size}.swap", ["t 0 4"]),
+        ("cleaned-7-{size}", ["t 0 5"]),
+        ("cleaned-1-{size}", ["t 0 2"]),
+        ("cleaned-4-1", ["t 0 2"]),
+        ("cleaned-4-{size}.cleaned", ["t 0 2"]),
+    ],
+)
+def test_the_mark_of_a_segment_raises_the_cleaners_line(mark: str, line: list[str]) -> None:
+    """Beside that segment alone, up to the next one, and once.
+
+    Kafka may have completed the replacement, and have written to the log since.
+    """
+    home = ManagerHome()
+    with home.open() as manager:
+        manager.create_topic("t", 1, COMPACT)
+        for key in KEYS:
+            Logs(manager).append("t", bytes(600), key=b"%c" % key)
+        manager.on_demand.compact("t")
+        assert offsets(manager) == LEFT
+    name = f"/data/t-0/{4:020}"
+    size = home.fs.stat(f"{name}.log").size_bytes
+    home.fs.write("/data/cleaner-offset-checkpoint", b"0\n1\nt 0 2\n")
+    home.fs.write(f"{name}.{mark.format(size=size)}", b"")
+
+    with home.open():
+        assert home.lines("cleaner-offset-checkpoint") == line
+        assert not [name for name in home.files("/data/t-0") if ".cleaned" in name]
+
+
+def test_a_cleaning_leaves_no_mark() -> None:
+    """The cleaner's checkpoint says as much."""
+    home = ManagerHome()
+    with home.open() as manager:
+        manager.create_topic("t", 1, COMPACT)
+        for key in KEYS:
+            Logs(manager).append("t", bytes(600), key=b"%c" % key)
+        manager.on_demand.compact("t")
+
+        assert not [name for name in home.files("/data/t-0") if ".cleaned" in name]

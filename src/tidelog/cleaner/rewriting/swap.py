@@ -68,7 +68,7 @@ class SegmentSwapper:
                 self._io.check_done()
                 target.join()
             self.join()
-            self._last_swap = Job(lambda: self._swap(cleaned, group, end))
+            self._last_swap = Job(lambda: swap_in(log, cleaned, group, end, self._on_swapped))
         except BaseException as error:
             target.wait()
             log.swap.delete_cleaned_segment(cleaned)
@@ -78,10 +78,6 @@ class SegmentSwapper:
                 split_overflowed(log, group, error)
             raise
         self._writers.submit(self._last_swap)
-
-    def _swap(self, cleaned: LogSegment, group: Sequence[LogSegment], end: int) -> None:
-        swap_in(self._log, cleaned, group)
-        self._on_swapped(end)
 
     def join(self) -> None:
         """Wait until the last group is swapped in; raise its error."""
@@ -99,8 +95,14 @@ class SegmentSwapper:
             self._last_swap.join()
 
 
-def swap_in(log: Log, cleaned: LogSegment, group: Sequence[LogSegment]) -> None:
-    """Flush a filled segment, then replace the group with it."""
+def swap_in(
+    log: Log,
+    cleaned: LogSegment,
+    group: Sequence[LogSegment],
+    end: int,
+    on_swapped: Callable[[int], None],
+) -> None:
+    """Flush a filled segment, then replace the group with it; call ``on_swapped`` with its end."""
     try:
         with log.watch("cleaning"):
             cleaned.become_inactive()
@@ -111,11 +113,13 @@ def swap_in(log: Log, cleaned: LogSegment, group: Sequence[LogSegment]) -> None:
         log.swap.delete_cleaned_segment(cleaned)
         raise
     try:
-        log.swap.replace_segments([cleaned], group)
+        log.swap.replace_segments([cleaned], group, end)
     except BaseException:
         if log.segments.get(cleaned.base_offset) is not cleaned:  # the log was closed, or failed
             cleaned.close_handlers()
         raise
+    on_swapped(end)
+    log.swap.delete_marks()
 
 
 def split_overflowed(

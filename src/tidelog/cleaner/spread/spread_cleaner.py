@@ -228,8 +228,7 @@ class SpreadCleaner:
                     f"{cleaned.path} has {cleaned.size_bytes} bytes instead of {one.size_bytes}:"
                     " the workers do not see the directory that this process sees"
                 )
-            swap_in(log, cleaned, group)
-            on_swapped(end)
+            swap_in(log, cleaned, group, end, on_swapped)
 
     def _delete_leftovers(self, plan: SpreadPlan) -> None:
         """Delete what attempts of this cleaning have written for nothing, as far as possible.

@@ -161,6 +161,7 @@ class LogLoader:
             recovery_point, next_offset = self._retry_on_overflow(self._load_and_recover)
             self._segments.active.become_active()
         offsets = self._settle(next_offset, recovery_point)
+        self._read_marks(offsets.log_end_offset)
         kept = self._recovery.contradiction
         return LoadedLog(self._segments, offsets, kept, self._emptied_from)
 
@@ -243,6 +244,22 @@ class LogLoader:
                 path = self._context.path(name)
                 _log.info("swap-completed path=%s", path)
                 self._fs.rename(path, replace_suffix(path, SWAP_SUFFIX, ""))
+
+    def _read_marks(self, log_end_offset: int) -> None:
+        """Note up to where the marks of cleaned segments say that the log is clean.
+
+        That of a segment that has another size since, as after a truncation by Kafka, says nothing;
+        nor does one of offsets of later segments, which a cleaning has not replaced, or which were
+        written since.
+        """
+        for name, found in _segment_files(name for name in self._list() if "-" in name):
+            if found.cleaned is not None and not found.state:
+                end_offset, size_bytes = found.cleaned
+                segment = self._segments.get(found.offset)
+                behind = self._segments.higher(found.offset)
+                limit = log_end_offset if behind is None else behind.base_offset
+                is_same = segment is not None and segment.size_bytes == size_bytes
+                self._context.marks[name] = min(end_offset, limit) if is_same else 0
 
     def _list(self) -> Sequence[str]:
         """Return the names in the directory, listed again after each change."""

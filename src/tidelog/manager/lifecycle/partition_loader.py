@@ -56,7 +56,7 @@ def take_in(
                 # lies below for flushed.
                 with log.watch("lowering its recovery point"):
                     log_dir.checkpoints.lower_recovery_point(key, log.recovery_point)
-            shared.cleaning.lower_line_above(log, key)
+            shared.cleaning.settle_line(log, key)
             log.begin_epoch_with_append(log_dir.least_epoch)
             # Before it is served: after that the checkpoint of what readers saw is written again.
             seen = log_dir.checkpoints.high_watermark(key)

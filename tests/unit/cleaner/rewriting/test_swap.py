@@ -317,7 +317,7 @@ def test_a_segment_that_is_not_swapped_in_is_closed(home: CleanerHome, log: Log)
     home.fs.fail("sync_directory", home.directory, EIO)
 
     with pytest.raises(KafkaStorageError, match="replacing segments failed"):
-        swap_in(log, new, group)
+        swap_in(log, new, group, 1, lambda _: None)
 
     assert new._is_closed
 
@@ -329,6 +329,6 @@ def test_a_refused_segment_is_closed(log: Log) -> None:
     log.close()
 
     with pytest.raises(KafkaStorageError, match="closed"):
-        swap_in(log, new, group)
+        swap_in(log, new, group, 1, lambda _: None)
 
     assert new._is_closed
