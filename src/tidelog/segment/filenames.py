@@ -50,6 +50,7 @@ _LOOKS_LIKE_A_SEGMENT_FILE: Final = re.compile(
     r".*\.(log|index|timeindex|txnindex|snapshot|deleted|cleaned|swap)", re.DOTALL
 )
 _INDEX_SUFFIXES: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
+_NO_TOPICS: Final = ("", ".", "..")
 _TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]+")
 _OFFSET: Final = re.compile(r"[+-]?[0-9]+")
 _DIRECTORY_SUFFIXES: Final = (
@@ -61,7 +62,7 @@ _SUFFIXED: Final = {
     suffix: re.compile(rf"(\S+)-(\S+)\.(\S+){suffix}", re.ASCII) for suffix in _DIRECTORY_SUFFIXES
 }
 _MADE: Final = re.compile(
-    rf"[a-zA-Z0-9._-]+-([0-9]+)\.[0-9a-f]{{32}}(?:{'|'.join(_DIRECTORY_SUFFIXES)})"
+    rf"([a-zA-Z0-9._-]+)-([0-9]+)\.[0-9a-f]{{32}}(?:{'|'.join(_DIRECTORY_SUFFIXES)})"
 )
 
 
@@ -216,7 +217,7 @@ def check_topic_name(topic: str) -> None:
     Raises InvalidArgument, too, as ``check_topic_type``.
     """
     check_topic_type(topic)
-    if topic in {"", ".", ".."}:
+    if topic in _NO_TOPICS:
         raise InvalidTopic(f"topic name {topic!r} is not valid")
     if len(topic) > MAX_TOPIC_LENGTH:
         raise InvalidTopic(f"topic name has {len(topic)} characters, more than {MAX_TOPIC_LENGTH}")
@@ -276,7 +277,7 @@ def is_suffixed_directory(name: str) -> bool:
 def _is_made(name: str, suffix: str | tuple[str, ...]) -> bool:
     # The pattern takes twenty times as long, and nearly all of thousands have no suffix.
     found = _MADE.fullmatch(name) if name.endswith(suffix) else None
-    return found is not None and int(found[1]) <= INT32_MAX
+    return found is not None and found[1] not in _NO_TOPICS and int(found[2]) <= INT32_MAX
 
 
 def current_directory_of_future(path: str) -> str | None:

@@ -143,7 +143,11 @@ def test_the_suffix_determines_the_kind_of_a_directory() -> None:
 
 @pytest.mark.parametrize("suffix", ["delete", "future", "stray"])
 @pytest.mark.parametrize(
-    "name", ["photos", "a-0.x", "a b-0.{}", "a-0.{}x", "a.{}", "a-0", "a-2147483648.{}"]
+    "name",
+    [
+        *("photos", "a-0.x", "a b-0.{}", "a-0.{}x", "a.{}", "a-0", "a-2147483648.{}"),
+        *(".-0.{}", "..-0.{}"),
+    ],
 )
 def test_only_a_name_that_kafka_gives_schedules_a_directory(name: str, suffix: str) -> None:
     """A directory of a user's own must not be deleted because its name ends in -delete."""
