@@ -208,8 +208,9 @@ class ArchiveFiles(FilesToRead):
         ends: dict[tuple[str, int], int] = {}
         cleaned: dict[tuple[str, int], int] = {}
         topics: dict[str, Topic] = {}
-        for topic_id, number, state in self.partitions().values():
-            starts[state.topic, number], ends[state.topic, number] = state.start, state.end
+        for topic_id, number, state, damage in self.partitions().values():
+            if not damage:
+                starts[state.topic, number], ends[state.topic, number] = state.start, state.end
             if state.cleaned_end:
                 cleaned[state.topic, number] = state.cleaned_end
             known = topics.get(state.topic)
@@ -254,7 +255,7 @@ def coarse_index_of(store: Objects, one: ArchivedPartition, name: str) -> Coarse
 
 def check_gone(one: ArchivedPartition, name: str) -> None:
     """Raise CorruptArchive if a partition has a segment whose object is not there."""
-    if any(one.object_name(entry) == name for entry in one.state.entries):
+    if any(one.object_name(entry) == name for entry in one.known.entries):
         raise CorruptArchive(f"{name} is gone, and the archive has not removed it")
 
 

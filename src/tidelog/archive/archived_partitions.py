@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from random import SystemRandom
 from threading import Lock
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from uuid import UUID
 
 from tidelog.archive.chain import Chain
@@ -25,7 +26,7 @@ from tidelog.store.side_by_side import ask_each
 from tidelog.store.store_uri import local_path, parse_store_uri
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from tidelog.archive.deltas import Entry
     from tidelog.store.objects import Objects
@@ -37,20 +38,31 @@ CHAINS_AT_ONCE: Final = 16
 
 
 class ArchivedPartition(NamedTuple):
-    """One partition; ``state`` must not be changed."""
+    """One partition; ``known`` is what its chain says, as far as it is sound: see ``state``."""
 
     topic_id: UUID
     number: int
-    state: ChainState
+    known: ChainState
+    damage: str = ""
+
+    @property
+    def state(self) -> ChainState:
+        """What its chain says, which must not be changed; CorruptArchive if that is damaged."""
+        if self.damage:
+            raise CorruptArchive(self.damage)
+        return self.known
 
     @property
     def directory(self) -> str:
         """The name of its directory, as on a disk."""
-        return log_directory_name(self.state.topic, self.number)
+        return log_directory_name(self.known.topic, self.number)
 
     def object_name(self, entry: Entry) -> str:
         """Return the name of a segment's object, below the archive's prefix."""
         return f"{self.topic_id}/{self.number}/{entry.name}"
+
+
+T = TypeVar("T", tuple[UUID, int], ArchivedPartition)
 
 
 @dataclass(eq=False, slots=True)
@@ -58,7 +70,8 @@ class ArchivedPartitions:
     """What the store under one prefix holds; any thread may use it.
 
     Methods raise what ``Chain.read`` and ``Objects`` raise, and CorruptArchive where two topics
-    that are not deleted have one name. Damage to topics that nobody asks for is only logged.
+    that are not deleted have one name. One partition of several that is damaged raises that when
+    its ``state`` is asked for. Damage to topics that nobody asks for is only logged.
     """
 
     store: Objects
@@ -104,7 +117,10 @@ class ArchivedPartitions:
         return self._complete(names, self._partitions(topic_ids)) or self.all()
 
     def all(self) -> dict[str, ArchivedPartition]:
-        """Return all partitions by the names of their directories."""
+        """Return all partitions by the names of their directories.
+
+        A topic whose name cannot be read is named after its id.
+        """
         return self._partitions([*self._topic_ids()])
 
     def _ids_of(self, names: Collection[str]) -> list[UUID]:
@@ -118,7 +134,7 @@ class ArchivedPartitions:
 
         Raises CorruptArchive if one is missing that may be a topic whose name cannot be read.
         """
-        is_missing = not {one.state.topic for one in found.values()}.issuperset(names)
+        is_missing = not {one.known.topic for one in found.values()}.issuperset(names)
         for topic_id, reason in self._unreadable.copy().items():
             if is_missing:
                 raise CorruptArchive(reason)
@@ -133,23 +149,40 @@ class ArchivedPartitions:
 
     def _by_directory(self, parts: Sequence[tuple[UUID, int]]) -> dict[str, ArchivedPartition]:
         found: dict[str, ArchivedPartition] = {}
-        for one in ask_each(self.now, parts, CHAINS_AT_ONCE):
-            if one.state.version == 0 or one.state.is_deleted:
+        damaged = []
+        for read in ask_each(partial(self._if_sound, self.now), parts, CHAINS_AT_ONCE):
+            if not read.damage and (read.state.version == 0 or read.state.is_deleted):
                 continue
-            self._check_snapshot(one)
+            one = read if read.damage else self._if_sound(self._of_whole_snapshot, read)
+            if one.damage:
+                damaged.append(one)
+                continue
             other = found.setdefault(one.directory, one)
             if other is not one:
                 raise CorruptArchive(
                     f"{self.name} has two topics named {one.state.topic}: {other.topic_id} and"
                     f" {one.topic_id}"
                 )
+        for one in damaged:  # which may be of a deleted topic
+            name = str(one.topic_id) if one.directory in found else one.known.topic
+            named = one._replace(known=ChainState(topic=name))
+            found[named.directory] = named
         return found
 
-    def _check_snapshot(self, one: ArchivedPartition) -> None:
-        """Raise CorruptArchive if it is of a snapshot that was broken off."""
+    def _if_sound(self, look: Callable[[T], ArchivedPartition], part: T) -> ArchivedPartition:
+        """Return what ``look`` finds of a partition; if it is damaged, why."""
+        try:
+            return look(part)
+        except CorruptArchive as error:
+            topic_id, number = part[:2]
+            name = self._named(topic_id)[1] or str(topic_id)
+            return ArchivedPartition(topic_id, number, ChainState(topic=name), str(error))
+
+    def _of_whole_snapshot(self, one: ArchivedPartition) -> ArchivedPartition:
+        """Return it; raise CorruptArchive if it is of a snapshot that was broken off."""
         wanted = one.state.partitions
         if wanted is None or one.topic_id in self._whole:
-            return
+            return one
         parts = self._partitions_of(one.topic_id)
         found = ask_each(self.now, parts, CHAINS_AT_ONCE)
         count = sum(other.state.version > 0 for other in found)
@@ -159,6 +192,7 @@ class ArchivedPartitions:
                 " snapshot was broken off; make it again under the same name"
             )
         self._whole.add(one.topic_id)
+        return one
 
     def now(self, part: tuple[UUID, int]) -> ArchivedPartition:
         """Return a partition, by topic id and number, at its newest version; 0: there is none."""

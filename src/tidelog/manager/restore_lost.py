@@ -223,7 +223,7 @@ class _Restoring:
         due = expired(facts, limits, now_ms, size_bytes=size_bytes, end=state.end)
         first = due[-1].end_offset if due else 0
         kept = [entry for entry in state.entries if entry.end_offset > first]
-        return lost.one._replace(state=replace(state, entries=kept or state.entries[-1:]))
+        return lost.one._replace(known=replace(state, entries=kept or state.entries[-1:]))
 
     def _write_lines(self, lost: _Lost) -> None:
         """Write down where a log is flushed, and from where to where it is read; say what is lost.

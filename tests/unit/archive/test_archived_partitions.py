@@ -110,12 +110,40 @@ def test_a_topic_that_is_damaged_stops_no_reads_of_others(
         lambda: archive.find("c-0"),
         lambda: archive.of_topics({"b", "c"}),
         lambda: archive.of_topics({"d"}),
-        lambda: archive.find("a-0"),
         lambda: archive.find("a-1"),  # of that name another may be there
-        archive.all,
+        lambda: archive.all()["a-0"].state,
     ):
         with pytest.raises(CorruptArchive):
             asked()
+
+
+def test_each_damaged_partition_is_among_all(store: Noting) -> None:
+    """Under its topic's name, else the topic's id, and as an error once its state is asked for."""
+    names = [f"{IDS['a']}/0/m/{3:020}", *(f"{IDS['c']}/{n}/m/{1:020}" for n in range(3))]
+    for name in names:
+        store.objects[name] = b"damaged"
+
+    found = ArchivedPartitions(store, ROOT).all()
+
+    damaged = sorted(["a-0", *(f"{IDS['c']}-{number}" for number in range(3))])
+    assert sorted(name for name, one in found.items() if one.damage) == damaged
+    assert sorted(found) == sorted([*damaged, "a-1", "a-2", "b-0", "b-1", "b-2"])
+    for name in damaged:
+        with pytest.raises(CorruptArchive, match="/m/0"):
+            assert found[name].state
+    assert found["a-1"].state.end == 40
+
+
+def test_a_damaged_chain_hides_no_topic_of_its_name(store: Noting) -> None:
+    """It may be of one that was deleted."""
+    other = Chain(store, UUID(int=9), 0, store.rng)
+    other.commit(ChainState(), (Claim("0" * 32, "a", {}),), 1)
+    store.objects[f"{UUID(int=9)}/0/m/{2:020}"] = b"damaged"
+
+    found = ArchivedPartitions(store, ROOT).all()
+
+    assert found["a-0"].state.end == 40
+    assert found[f"{UUID(int=9)}-0"].damage
 
 
 def test_one_partition_is_read_alone(store: Noting) -> None:

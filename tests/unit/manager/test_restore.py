@@ -242,7 +242,7 @@ def test_segments_that_the_archive_has_lost_since_are_not_restored(
     nonce = "0" * 32
     cut = Truncate(state.entries[1].base_offset)
     state.apply(Delta(state.version + 1, nonce, state.claim_epoch, (cut,)))
-    now = topic._replace(partitions={0: topic.partitions[0]._replace(state=state)})
+    now = topic._replace(partitions={0: topic.partitions[0]._replace(known=state)})
     restore(store, [now], str(back), fs=SYSTEM_FILES, rng=Random(2), scheduler=scheduler)
 
     with tidelog.open(back) as logs:

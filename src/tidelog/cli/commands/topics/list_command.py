@@ -60,12 +60,20 @@ def run(args: Namespace) -> int:
     A data directory without partitions has a line of titles only.
     """
     from tidelog.cli.partition_choice import chosen_by
-    from tidelog.explain.listed_partition import list_partition
+    from tidelog.errors import CorruptArchive
+    from tidelog.explain.listed_partition import ListedPartition, list_partition
 
     chosen = chosen_by(args)
     chosen.report_missing(args.command)
 
-    found = chosen.look_into(args.command, list_partition)
+    def listed(place: Place) -> ListedPartition:
+        try:
+            with chosen.open(place) as log:
+                return list_partition(log)
+        except CorruptArchive as error:  # nothing is known of it; the others are not affected
+            return ListedPartition(*place.key, 0, 0, 0, 0, 0, 0, str(error))
+
+    found = chosen.look(args.command, listed)
     if args.by_topic:
         return _print_topics(args, chosen, list(found))
     rows: list[tuple[str, ...]] = [_COLUMNS]

@@ -647,3 +647,28 @@ def test_a_store_that_cannot_be_made_is_named(cli: Cli, lake: str, tmp_path: Pat
 
     assert outcome.code == 3
     assert outcome.err.startswith(f"tidelog archive: {uri}: Not a directory")
+
+
+def test_a_damaged_chain_keeps_no_others_from_being_looked_at(
+    cli: Cli, lake: str, tmp_path: Path
+) -> None:
+    """Verify and list report each, and the exit code is that of damage."""
+    (chain,) = (tmp_path / "lake").glob("*/1/m/*1")
+    chain.write_bytes(b"damaged")
+
+    verified = cli("verify", lake, "--json")
+    listed = cli("list", lake, "--json")
+    topics = cli("list", lake, "--topics")
+
+    checked = cli("verify", lake).out.rpartition("; checked ")[2]
+    assert checked.startswith("4 segments")
+    found = [row for row in verified.rows if "severity" in row]
+    assert [(row["partition"], row["severity"]) for row in found] == [(1, "damage")]
+    assert str(chain.name) in found[0]["what"]
+    assert [verified.code, listed.code, topics.code] == [1, 1, 1]
+    assert cli("verify", lake, "t").out.endswith("2 partitions, 1 damaged; checked " + checked)
+    assert [(row["partition"], row["damage"] is None) for row in listed.rows] == [
+        (0, True),
+        (1, False),
+    ]
+    assert [row["logEndOffset"] for row in listed.rows] == [end_of(cli, lake), 0]
