@@ -334,6 +334,9 @@ class Groups(OfOneProcess):
         with self._lock:
             if member.group in self._of_clients:
                 raise GroupInUse(member.group, ("members among the clients of this broker",))
+            # Of those whose readers were collected without having left.
+            for group in [group for group, readers in self._members.items() if not readers]:
+                del self._members[group]
             others = self._members.setdefault(member.group, WeakKeyDictionary())
             for other, place in others.items():
                 if other is not member and _overlap(member, other):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -187,5 +188,10 @@ def test_a_group_that_its_readers_have_left_takes_no_memory() -> None:
             with home.logs.reader("t", group=f"g-{number}"):
                 assert home.logs.groups.with_readers() == {f"g-{number}"}
         assert home.logs.groups._members == {}
+        for number in range(3):
+            home.logs.reader("t", group=f"g-{number}")  # and nobody has it
+            gc.collect()
+        assert home.logs.groups.with_readers() == set()
+        assert list(home.logs.groups._members) == ["g-2"]
 
     with_broker(test)
