@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from tidelog.archive.chain import Chain, version_name
 from tidelog.archive.chain_state import ChainState, claim_of
 from tidelog.archive.claim_file import Digest, KnownArchive, change_claim, claim_file, read_claim
+from tidelog.archive.coarse_index import CoarseIndex
 from tidelog.archive.deltas import (
     DELETED_BEFORE,
     NOT_ON_DISK,
@@ -34,7 +35,6 @@ from tidelog.errors import (
     CorruptArchive,
     StoreUnavailable,
 )
-from tidelog.records.batch import NO_TIMESTAMP
 from tidelog.segment.filenames import log_file
 
 if TYPE_CHECKING:
@@ -230,10 +230,8 @@ class Copier:
         None of its records was appended later.
         """
         if entry.name not in self._copied_ms:
-            found = self._store.head(self._chain.name(entry.name))
-            if found is None:
-                return NO_TIMESTAMP
-            self._copied_ms[entry.name] = found.modified_ms
+            coarse = CoarseIndex(self._store, self._chain.name(entry.name), entry)
+            self._copied_ms[entry.name] = coarse.copied_ms
         return self._copied_ms[entry.name]
 
     def delete_below(self, offset: int, why: str) -> Sequence[Entry]:
