@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from errno import ENOSPC
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,7 +10,7 @@ from tests.machinery.manager_home import ManagerHome
 
 from tidelog.cleaner.states import Event
 from tidelog.embedded.logs import Logs
-from tidelog.errors import CleaningAborted
+from tidelog.errors import CleaningAborted, KafkaStorageError
 
 if TYPE_CHECKING:
     from tidelog.cleaner.compaction import CompactionProgress
@@ -114,4 +115,21 @@ def test_a_cleaning_leaves_no_mark() -> None:
             Logs(manager).append("t", bytes(600), key=b"%c" % key)
         manager.on_demand.compact("t")
 
+        assert not [name for name in home.files("/data/t-0") if ".cleaned" in name]
+
+
+@pytest.mark.parametrize(("end", "kept"), [("log", 2), ("log.swap", 2), ("cleaned-3-0.swap", 3)])
+def test_a_log_that_a_full_disk_stopped_in_a_cleaning_has_its_line(end: str, kept: int) -> None:
+    """Once it is opened again; a replacement without records is taken back then."""
+    home = ManagerHome(file_delete_delay_ms=0)
+    with home.open() as manager:
+        manager.create_topic("t", 1, COMPACT)
+        for key in KEYS:
+            Logs(manager).append("t", bytes(600), key=b"%c" % key)
+        home.fs.fail("rename", f"{2:020}.{end}", OSError(ENOSPC, "full"), count=1)
+        with pytest.raises(KafkaStorageError):
+            manager.on_demand.compact("t")
+
+        manager.alter_topic("t", {"cleanup.policy": "delete"})
+        assert offsets(manager) == [0, *range(kept, len(KEYS))]
         assert not [name for name in home.files("/data/t-0") if ".cleaned" in name]

@@ -122,6 +122,7 @@ class LogReopener(ManagerPart):
             with self._registry.copying:
                 try:
                     self._cut_copy(key, reopened.log_end_offset)
+                    self._cleaning.settle_line(reopened, key)
                     if partition.has_own_epochs and reopened.log_end_offset < log.high_watermark:
                         reopened.begin_epoch_after_loss()  # readers saw what was cut off
                 except BaseException:
