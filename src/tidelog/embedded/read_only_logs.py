@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     Look = Callable[[], ReadOnlyDirectory]
 
 _RECENT_NS: Final = 200_000_000
+RECENT_LOOKS: Final = 10
+"""A look is recent, too, for as long as this many looks of its length take."""
 
 
 class ReadOnlyLogs(DrawnLogs):
@@ -316,15 +318,18 @@ class ReadOnlyLogs(DrawnLogs):
         """Return what looks at the directories for a call that opens many logs of them.
 
         Each look lists all partitions: one for each log would take time with the square of their
-        number. None is older than ``_RECENT_NS``.
+        number. None is older than ``_RECENT_NS``, or than a few times what a slower look takes.
         """
         looked: list[tuple[int, ReadOnlyDirectory]] = []
 
         def look() -> ReadOnlyDirectory:
             now_ns = self._clock.monotonic_ns()
-            if not looked or now_ns - looked[-1][0] > _RECENT_NS:
+            if not looked or now_ns > looked[-1][0]:
                 directory = self._look()
-                looked[:] = [(self._clock.monotonic_ns(), directory)]
+                directory.look()
+                end_ns = self._clock.monotonic_ns()
+                recent_ns = max(_RECENT_NS, RECENT_LOOKS * (end_ns - now_ns))
+                looked[:] = [(end_ns + recent_ns, directory)]
             return looked[-1][1]
 
         return look

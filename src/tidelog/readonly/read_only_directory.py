@@ -264,10 +264,13 @@ class ReadOnlyDirectory(Told):
 
     def absent(self, topic: str, *, asks_metadata: bool = True) -> list[Absent]:
         """Return the partitions of a topic that are in none of the directories, in order."""
-        known: Collection[int] = ()
-        if asks_metadata and topic not in self._placed.catalogue.topics:
-            known = self._known_to_cluster(topic)
-        return list(self._placed.absent(topic, known))
+        found = self._absent.get((topic, asks_metadata))
+        if found is None:
+            known: Collection[int] = ()
+            if asks_metadata and topic not in self._placed.catalogue.topics:
+                known = self._known_to_cluster(topic)
+            found = self._absent[topic, asks_metadata] = list(self._placed.absent(topic, known))
+        return found
 
     def numbers_of(self, topic: str, *, asks_metadata: bool = True) -> list[int]:
         """Return the partitions of a topic, in order; lost ones too, as reading them fails.
@@ -278,11 +281,15 @@ class ReadOnlyDirectory(Told):
         missing = (gone.partition for gone in self.missing if gone.topic == topic)
         return sorted({*self.topic(topic).partitions, *missing})
 
+    def look(self) -> None:
+        """Look up where the partitions are, unless that is known."""
+        self.topics  # noqa: B018 - it is kept
+
     def look_again(self) -> None:
         """Forget what was looked up: a partition that is gone may have been moved meanwhile."""
         self._fs.look_again()
         self.read_checkpoints_again()
-        for name in ("topics", "topic_names", "missing", "_placed", "_broker"):
+        for name in ("topics", "topic_names", "missing", "_absent", "_placed", "_broker"):
             self.__dict__.pop(name, None)
 
     def read_checkpoints_again(self) -> None:
@@ -415,6 +422,11 @@ class ReadOnlyDirectory(Told):
             for key, home in homes.items()
             if home is not None and home != part.directory_id
         }
+
+    @cached_property
+    def _absent(self) -> dict[tuple[str, bool], list[Absent]]:
+        """What ``absent`` has answered: each log that is opened asks it about its whole topic."""
+        return {}
 
     @cached_property
     def _placed(self) -> Placement:

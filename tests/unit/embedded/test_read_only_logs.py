@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.counted_lines import Lines
 from tests.machinery.directory_home import DataHome, record
 
 import tidelog
@@ -45,13 +47,16 @@ def test_topics_and_records_are_seen_beside_their_writer(tmp_path: Path) -> None
 
 
 class ListedFiles(CrashFileSystem):
-    """Counts how often the data directory is listed."""
+    """Counts how often the data directory is listed; ``slowly`` is called each time."""
 
     listings = 0
+    slowly: Callable[[], None] | None = None
 
     def list(self, directory: str) -> list[str]:
         """Count, and list."""
         self.listings += directory == "/data"
+        if self.slowly is not None and directory == "/data":
+            self.slowly()
         return super().list(directory)
 
 
@@ -80,6 +85,38 @@ def test_all_partitions_of_a_topic_take_one_look_at_the_directory() -> None:
     assert listed(lambda: view.read("t")) < 5
     assert view.count_records("t").records == count
     assert listed(slowly) >= count
+
+
+def test_a_look_that_takes_long_is_not_taken_for_each_partition() -> None:
+    """As one at thousands of partitions does; a look for each would square their number."""
+    files, clock, count = ListedFiles(), ManualClock(), 30
+    with tidelog.open("/data", files=files, clock=clock) as logs:
+        logs.create_topic("t", count)
+        logs.append_all("t", [{"value": b"v", "partition": number} for number in range(count)])
+    view = ReadOnlyLogs("/data", fs=files, clock=clock, wait_ms=clock.advance)
+    files.slowly = partial(clock.advance, 500)
+
+    for read in (lambda: view.offsets("t"), lambda: list(view.read("t"))):
+        before = files.listings
+        assert len(read()) == count
+        assert files.listings - before < 5
+
+
+def test_each_partition_of_a_topic_costs_the_same() -> None:
+    """The thirtieth no more than the tenth, counted in lines of code that run."""
+
+    def lines(partitions: int) -> int:
+        files, clock, counted = CrashFileSystem(), ManualClock(), Lines()
+        with tidelog.open("/data", files=files, clock=clock) as logs:
+            logs.create_topic("t", partitions)
+        view = ReadOnlyLogs("/data", fs=files, clock=clock, wait_ms=clock.advance)
+        with counted.counted():
+            assert len(view.offsets("t")) == partitions
+        return counted.count
+
+    lines(1)  # some code runs once in a process
+    few, more, most = map(lines, (10, 20, 30))
+    assert most - more == pytest.approx(more - few, rel=0.1)
 
 
 def test_what_was_moved_since_a_look_is_found_by_another() -> None:
