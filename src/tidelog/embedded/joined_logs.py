@@ -36,6 +36,7 @@ from tidelog.error_codes import ErrorCode
 from tidelog.errors import (
     InvalidArgument,
     LogDirNotFound,
+    MessageTooLarge,
     NotServed,
     OffsetOutOfRange,
     OutcomeUnknown,
@@ -64,6 +65,8 @@ if TYPE_CHECKING:
 _IN_THE_LOG: Final = 1
 _ON_THE_DISK: Final = -1
 """What an append waits for, as ``acks`` of Kafka's producers."""
+_NEVER_TOO_LARGE: Final = LogConfig().max_message_bytes
+"""Up to this size a batch is sent without a look at the topic's limit, which is rarely lower."""
 _TOPIC: Final = 2
 _SET, _DELETE = 0, 1
 
@@ -329,6 +332,9 @@ class JoinedLogs(JoinedReads, Closable):
 
     def _produce(self, topic: str, partition: int, batch: bytes, acks: int = _IN_THE_LOG) -> int:
         """Send a batch; return the offset of its last record."""
+        if len(batch) > _NEVER_TOO_LARGE:
+            # Unread, one that is larger than any request may be would end the connection.
+            self._check_size(topic, partition, batch)
         data = [{"name": topic, "partitionData": [{"index": partition, "records": batch}]}]
         answer = self._door.ask("Produce", 9, acks=acks, timeoutMs=0, topicData=data)
         found = answer["responses"][0]["partitionResponses"][0]
@@ -336,8 +342,16 @@ class JoinedLogs(JoinedReads, Closable):
         if found["errorCode"] and offset >= 0:
             text = f"what was appended to {topic}-{partition} at {offset} may not be durable"
             raise OutcomeUnknown(f"{text}: {found['errorMessage']}")
+        if found["errorCode"] == ErrorCode.MESSAGE_TOO_LARGE:  # the answer has no numbers
+            self._check_size(topic, partition, batch)
         check_answer(found)
         return offset
+
+    def _check_size(self, topic: str, partition: int, batch: bytes) -> None:
+        limit_bytes = self._config_in_force(topic).max_message_bytes
+        if len(batch) > limit_bytes:
+            error = MessageTooLarge("a batch", len(batch), limit_bytes, "max.message.bytes")
+            raise error.of_log(f"{topic}-{partition}")
 
 
 class _Target(BusyDirectory):

@@ -22,6 +22,7 @@ from tidelog.errors import (
     InvalidConfig,
     KafkaError,
     KafkaStorageError,
+    MessageTooLarge,
     NotServed,
     OffsetOutOfRange,
     OutcomeUnknown,
@@ -197,6 +198,7 @@ def test_errors_are_those_of_the_holder(joined: JoinedLogs) -> None:
     """Of the same classes, so that a program need not know where it runs."""
     joined.create_topic("t")
     joined.create_topic("compacted", config={"cleanup.policy": "compact"})
+    joined.create_topic("small", config={"max.message.bytes": 2000})
     for wrong, error in (
         (lambda: joined.create_topic("t"), TopicAlreadyExists),
         (lambda: joined.create_topic("u", config={"retention.ms": "x"}), InvalidConfig),
@@ -204,6 +206,9 @@ def test_errors_are_those_of_the_holder(joined: JoinedLogs) -> None:
         (lambda: joined.append("u", b"a"), UnknownTopicOrPartition),
         (lambda: joined.append("t", b"a", partition=7), UnknownTopicOrPartition),
         (lambda: joined.append("compacted", b"a"), KafkaError),
+        (lambda: joined.append("small", bytes(3000)), MessageTooLarge),
+        (lambda: joined.append("t", bytes(2_000_000)), MessageTooLarge),
+        (lambda: joined.append("t", bytes(110_000_000)), MessageTooLarge),  # no request may be
         (lambda: joined.append("t", "text"), InvalidArgument),  # type: ignore[arg-type]  # the fault
         (lambda: joined.delete_records("compacted", 0, 0), PolicyViolation),
         (lambda: joined.delete_records("t", 0, -1), InvalidArgument),
