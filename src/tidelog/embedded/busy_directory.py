@@ -69,6 +69,11 @@ class BusyDirectory:
         """Return a transaction; as ``Logs.transaction``."""
         return Transaction(self, self._path, txn, codec=codec)
 
+    def look(self) -> None:
+        """Look up the topics now, unless they are known."""
+        self._found.look()
+        self._listed  # noqa: B018 - it is kept
+
     def topics(self) -> dict[str, Topic]:
         """Return every topic by name."""
         return {name: self.topic(name) for name in self._found.topics}

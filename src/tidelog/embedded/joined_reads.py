@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING, Final
 from tidelog.codec.one_line import open_or_closed
 from tidelog.embedded.busy_directory import BusyDirectory
 from tidelog.embedded.door_client import DoorClient, check_answer, retried
-from tidelog.embedded.read_only_logs import ReadOnlyLogs
-from tidelog.errors import KafkaStorageError, OffsetOutOfRange, UnknownTopicOrPartition
+from tidelog.embedded.read_only_logs import RECENT_LOOKS, ReadOnlyLogs
+from tidelog.errors import (
+    KafkaStorageError,
+    OffsetOutOfRange,
+    TidelogError,
+    UnknownTopicOrPartition,
+)
 from tidelog.log.reading.offset_lookup import OffsetTarget
 from tidelog.readonly.missing.holes import warn_of_lost
 from tidelog.readonly.read_only_log import Offsets
@@ -50,21 +55,43 @@ class JoinedReads(ReadOnlyLogs):
         self._recent: Final = self._recent_look()
         """What a reader looks with, which opens the log of each of its partitions all the time."""
         self._listed: dict[str, tuple[int, Topic]] = {}
-        """Topics, and when they were looked up, in ns."""
+        """Topics, and until when they are taken for known, in ns."""
+        self._found: tuple[int, BusyDirectory] | None = None
+        """What all topics were looked up in, and until when it is asked, in ns."""
         self._door.connect()  # raises where nobody listens
 
     def _told(self) -> str:
         return f"{super()._told()}: {open_or_closed(is_open=not self._door.is_closed)}"
 
     def listed_topic(self, name: str) -> Topic:
-        """Return a topic, as of a second ago at most; raise UnknownTopicOrPartition."""
+        """Return a topic, as it was found recently; raise UnknownTopicOrPartition."""
         check_topic_type(name)
-        now_ns = self._clock.monotonic_ns()
         known = self._listed.get(name)
-        if known is None or now_ns - known[0] > _KNOWN_NS:
-            known = now_ns, BusyDirectory(*self.paths, machine=self._machine).topic(name)
+        if known is None or self._clock.monotonic_ns() > known[0]:
+            try:
+                until_ns, directory = self._found_recently()
+                known = until_ns, directory.topic(name)
+            except TidelogError:
+                self._found = None  # it may have been created since
+                until_ns, directory = self._found_recently()
+                known = until_ns, directory.topic(name)
             self._listed[name] = known
         return known[1]
+
+    def _found_recently(self) -> tuple[int, BusyDirectory]:
+        """Return the directories as they were found, and until when that counts as recent.
+
+        A look reads the whole catalogue: one for each topic would take time with the square of
+        their number.
+        """
+        found, now_ns = self._found, self._clock.monotonic_ns()
+        if found is None or now_ns > found[0]:
+            directory = BusyDirectory(*self.paths, machine=self._machine)
+            directory.look()
+            end_ns = self._clock.monotonic_ns()
+            recent_ns = max(_KNOWN_NS, RECENT_LOOKS * (end_ns - now_ns))
+            found = self._found = end_ns + recent_ns, directory
+        return found
 
     def visible_records(
         self, key: TopicPartition, start: int, isolation: Isolation
@@ -91,6 +118,7 @@ class JoinedReads(ReadOnlyLogs):
         known = self._listed.get(name)
         if known is not None and found not in {None, known[1].topic_id}:
             self._listed.pop(name, None)  # unless another thread has done so
+            self._found = None
             raise UnknownTopicOrPartition(f"topic {name} was deleted, and is another one now")
 
     @contextmanager

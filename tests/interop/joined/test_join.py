@@ -16,6 +16,9 @@ from tests.machinery.brokers import served
 
 import tidelog
 from tidelog.embedded.doors import open_briefly
+from tidelog.embedded.joined_logs import JoinedLogs
+from tidelog.env.machine import brief_machine
+from tidelog.env.system_files import SystemFiles
 from tidelog.env.unix_sockets import POINTER
 from tidelog.errors import (
     InvalidArgument,
@@ -31,14 +34,12 @@ from tidelog.errors import (
     UnknownTopicOrPartition,
 )
 from tidelog.log.log import Log
-from tidelog.testing import KafkaBroker
+from tidelog.testing import KafkaBroker, ManualClock
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.machinery.brokers import Served
-
-    from tidelog import JoinedLogs
 
 
 def values(logs: Any, topic: str = "t", **how: Any) -> list[bytes]:
@@ -219,6 +220,36 @@ def test_errors_are_those_of_the_holder(joined: JoinedLogs) -> None:
         with pytest.raises(error):
             wrong()
     assert joined.append("t", b"a").offset == 0
+
+
+class ListedFiles(SystemFiles):
+    """Counts how often directories are listed."""
+
+    listings = 0
+
+    def list(self, directory: str) -> list[str]:
+        """Count, and list."""
+        self.listings += 1
+        return super().list(directory)
+
+
+def test_many_topics_are_looked_up_at_once(data: Path, broker: Served) -> None:
+    """A look for each reads all of them. A topic that is new since is found all the same."""
+    files, clock = ListedFiles(has_posix=True), ManualClock()
+    names = [f"t{number}" for number in range(20)]
+    for name in names:
+        broker.logs.create_topic(name)
+    with JoinedLogs(str(data), machine=brief_machine(files, clock), wait_ms=clock.advance) as logs:
+        before = files.listings
+        for name in names:
+            assert logs.append(name, b"v").offset == 0
+        assert files.listings - before == 1
+        broker.logs.create_topic("new")
+        broker.logs.create_partitions("t1", 2)
+
+        assert logs.append("new", b"v").offset == 0
+        clock.advance(10_000)
+        assert {logs.append("t1", b"v").partition for _ in range(2)} == {0, 1}
 
 
 def test_a_transaction_is_committed_by_the_holder(broker: Served, joined: JoinedLogs) -> None:
