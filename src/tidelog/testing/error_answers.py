@@ -27,6 +27,12 @@ _PARTS: Final = {
     **dict.fromkeys(("ListOffsets", "OffsetCommit", "TxnOffsetCommit", "DeleteRecords"), _USUAL),
 }
 """The requests that are answered partition by partition."""
+_BLANK: Final[Mapping[str, Mapping[str, Any]]] = {
+    "Produce": {"baseOffset": -1},
+    "Fetch": {"highWatermark": -1, "records": b""},
+    "DeleteRecords": {"lowWatermark": -1},
+}
+"""What Kafka says beside the error of a partition, where the protocol has no default for it."""
 _INDEXES: Final = "partitionIndexes"
 _OF_PARTITIONS: Final = frozenset(
     {
@@ -131,10 +137,8 @@ def _unknown_positions(asked: Mapping[str, Any], code: Code) -> list[dict[str, A
 def _topic(name: str, topic: Mapping[str, Any], code: Code) -> dict[str, Any]:
     _, partitions, number, _, answers, answered = _PARTS[name]
     key = {field: topic[field] for field in ("name", "topic", "topicId") if field in topic}
-    found = [{answered: one[number], _CODE: code.number} for one in topic[partitions]]
-    if name == "Fetch":
-        found = [{**one, "records": b""} for one in found]
-    return {**key, answers: found}
+    blank = {**_BLANK.get(name, {}), _CODE: code.number}
+    return {**key, answers: [{answered: one[number], **blank} for one in topic[partitions]]}
 
 
 def _added(topic: Mapping[str, Any], code: Code) -> dict[str, Any]:

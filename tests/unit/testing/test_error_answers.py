@@ -32,6 +32,26 @@ def test_every_code_of_the_protocol_has_its_name_and_number(given: int | str, nu
     assert answer["responses"][0]["partitionResponses"][0]["errorCode"] == number
 
 
+@pytest.mark.parametrize(
+    ("name", "topics", "partition", "answered", "field"),
+    [
+        ("Produce", "topicData", {"index": 0}, "partitionResponses", "baseOffset"),
+        ("Fetch", "topics", {"partition": 0}, "partitions", "highWatermark"),
+        ("DeleteRecords", "topics", {"partitionIndex": 0}, "partitions", "lowWatermark"),
+    ],
+)
+def test_a_partition_that_failed_has_no_offset(
+    name: str, topics: str, partition: dict[str, int], answered: str, field: str
+) -> None:
+    """As with Kafka: offset 0 would be that of a record."""
+    parts = "partitionData" if name == "Produce" else "partitions"
+    asked = {topics: [{"name": "t", "topic": "t", parts: [partition]}]}
+
+    (answer,) = error_answer(name, asked, code_named("NOT_LEADER_OR_FOLLOWER")).values()
+
+    assert answer[0][answered][0][field] == -1
+
+
 def test_no_code_is_named_twice() -> None:
     """The numbers from -1 to the last one are all there."""
     numbers = [*map(int, ErrorCode), *OTHER_CODES.values()]
