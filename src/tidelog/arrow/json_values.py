@@ -81,7 +81,8 @@ def parse_json(
         prefix: put before the name of each member, for members named as columns of ``rows`` are.
 
     Raises InvalidArgument if ``rows`` is neither, if there is no such column, if the schema has no
-    column, or has some that ``rows`` has as well, or if ``rows`` has a column ``reason``.
+    column, names one twice, or has some that ``rows`` has as well, or if ``rows`` has a column
+    ``reason``.
     """
     values = _values(rows, column)
     table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
@@ -92,6 +93,8 @@ def parse_json(
         raise InvalidArgument(f"the schema is {members!r}, not of the form pa.schema({{...}})")
     if not members:
         raise InvalidArgument("the schema of the values has no column")
+    if len(set(members.names)) < len(members):
+        raise InvalidArgument("the schema of the values names a column twice")
     rest = table.drop_columns([column])
     named = _named_columns(members, prefix, rest.schema)
     good, parts, bad, reasons = _parsed(values, members)

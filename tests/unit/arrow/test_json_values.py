@@ -237,6 +237,7 @@ def test_a_schema_is_inferred_from_what_parses() -> None:
         ({"column": "nothing"}, "no column nothing; there are offset, value"),
         ({"column": "offset"}, "of type int64"),
         ({"schema": pa.schema({})}, "has no column"),
+        ({"schema": pa.schema([("a", pa.int64()), ("a", pa.int64())])}, "names a column twice"),
         ({"schema": {"a": int}}, "not of the form pa.schema"),
     ],
 )
