@@ -203,7 +203,7 @@ class DoorClient(OfOneProcess):
     def check_open(self) -> None:
         """Raise InvalidArgument if this is closed."""
         if self._is_closed:
-            raise InvalidArgument("this is closed")
+            raise InvalidArgument(f"the joined logs of {self._path} are closed")
 
     def _connected(self) -> socket.socket:
         if self._socket is None:

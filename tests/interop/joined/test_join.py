@@ -488,8 +488,11 @@ def test_what_is_closed_is_used_no_more(broker: Served, joined: JoinedLogs) -> N
     reader = joined.reader("t", group="g")
     joined.close()
     joined.close()
-    for use in (lambda: joined.append("t", b"x"), lambda: list(reader.read())):
-        with pytest.raises(InvalidArgument, match="closed"):
+    for use, what in (
+        (lambda: joined.append("t", b"x"), f"^the joined logs of {joined.path} are closed"),
+        (lambda: list(reader.read()), "^the reader of group 'g' is closed"),
+    ):
+        with pytest.raises(InvalidArgument, match=what):
             use()
     assert not broker.logs.groups.has_reader("g")
     assert values(broker.logs) == []
