@@ -258,6 +258,21 @@ def test_a_followers_offsets_must_rise() -> None:
         LogHome().open().append_as_follower(twice, 0)
 
 
+@pytest.mark.parametrize("offsets", [[(0, 9), (5, 14)], [(0, 0), (4, 9), (9, 12)]])
+def test_a_follower_takes_no_batches_that_overlap(offsets: list[tuple[int, int]]) -> None:
+    """No reader would take them: they are refused, and nothing was appended.
+
+    Kafka compares the last offsets alone, and appends them.
+    """
+    log = LogHome().open()
+    data = b"".join(batch(b"x", base_offset=first, last_offset=last) for first, last in offsets)
+
+    with pytest.raises(OffsetsOutOfOrder, match="impossible offsets"):
+        log.append_as_follower(data, 0)
+
+    assert (log.log_end_offset, log.epochs.entries) == (0, ())
+
+
 def test_a_follower_stops_at_a_newer_epoch() -> None:
     """Of epochs 1, 2, 1 a follower at epoch 1 keeps the first batch only (KAFKA-18723)."""
     log = LogHome().open()
