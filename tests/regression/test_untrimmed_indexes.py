@@ -11,9 +11,11 @@ NOW_MS = 1_700_000_000_000
 HOUR_MS = 3_600_000
 
 
-def flushed_then_rolled(*, is_synced: bool) -> LogHome:
+def flushed_then_rolled(*, is_synced: bool, interval_bytes: int = 0) -> LogHome:
     """Leave a segment that was flushed while active, and rolled afterwards."""
-    home = LogHome(index_interval_bytes=0, segment_index_bytes=1200, retention_ms=HOUR_MS)
+    home = LogHome(
+        index_interval_bytes=interval_bytes, segment_index_bytes=1200, retention_ms=HOUR_MS
+    )
     home.clock.advance(NOW_MS - home.clock.now_ms())
     log = home.open()
     for number in range(5):
@@ -28,9 +30,10 @@ def flushed_then_rolled(*, is_synced: bool) -> LogHome:
     return home
 
 
-def test_a_roll_makes_the_trimmed_indexes_durable() -> None:
+@pytest.mark.parametrize("is_synced", [True, False])
+def test_a_roll_makes_the_trimmed_indexes_durable(*, is_synced: bool) -> None:
     """This holds even without data to flush: the recovery point is at the new segment already."""
-    home = flushed_then_rolled(is_synced=True)
+    home = flushed_then_rolled(is_synced=is_synced)
 
     sizes = {
         name: len(home.read(name)) for name in home.files("index") if name.startswith("0" * 20)
@@ -50,3 +53,15 @@ def test_zeros_behind_the_entries_do_not_make_a_segment_old(*, is_synced: bool) 
     assert log.delete_old_segments(NOW_MS + 1000) == 0
     assert len(all_values(log)) == 6
     assert next(iter(log.segments)).max_timestamp == NOW_MS
+
+
+@pytest.mark.parametrize("is_synced", [True, False])
+def test_a_power_cut_takes_no_entry_that_a_roll_has_written(*, is_synced: bool) -> None:
+    """Without the last one, lookups by time passed over records, and retention was early."""
+    home = flushed_then_rolled(is_synced=is_synced, interval_bytes=4096)
+
+    log = home.open(clean=False, recovery_point=6)
+    found = log.fetch_offset_by_timestamp(NOW_MS)
+
+    assert found is not None
+    assert (found.offset, next(iter(log.segments)).max_timestamp) == (0, NOW_MS)

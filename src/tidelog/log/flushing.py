@@ -247,12 +247,7 @@ def roll_locked(
                 # Before the recovery point passes it: a recovery begins there, and trusts the
                 # snapshot.
                 state.producers.snapshots.sync(snapshot)
-        is_flushed = state.offsets.recovery_point >= new_base
         flush_up_to(state, new_base)
-        if is_flushed and new_base:
-            # The records are durable, but not that the indexes were cut to their entries.
-            with state.context.guard.watch("flushing"):
-                _flush_files(state, new_base - 1, new_base)
 
     def sync_and_flush_while_open() -> None:
         try:

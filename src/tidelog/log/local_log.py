@@ -58,8 +58,8 @@ class LocalLog:
         active.become_inactive()
         if recovery_point >= new_base_offset:
             # A recovery would begin at the new segment: it would not see that a power cut has
-            # brought back what was trimmed here.
-            active.flush_records()
+            # brought back what was trimmed here, or taken the last entry of the time index.
+            active.flush()
         with undone_on_error(active.path) as undo:
             # A file of a segment that is not in the set would be one of the log after a kill.
             undo.callback(self._delete_unless_added, new_base_offset)

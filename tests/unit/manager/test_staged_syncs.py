@@ -31,6 +31,8 @@ A_COMMIT: Final = 7
 A_LOG: Final = 1
 A_ROLL: Final = 1
 """The name of the new segment."""
+INDEXES: Final = 2
+"""Of a segment that a roll ends, where all records before it are flushed already."""
 AN_ADOPTED_FILE: Final = 4
 """The file, both directories, and the producer snapshot after it."""
 FIRST_SNAPSHOT: Final = 1
@@ -131,7 +133,8 @@ def test_the_syncs_of_a_commit_of_a_service_are_counted(
         prepare(logs)
         home.clock.advance(0)
 
-        assert count(home.fs, lambda: write(logs, fill)) == A_COMMIT + more
+        sealed = INDEXES if rolls else 0
+        assert count(home.fs, lambda: write(logs, fill)) == A_COMMIT + more + sealed
         assert count(home.fs, lambda: home.clock.advance(0)) <= rolls * A_FLUSH
 
 
