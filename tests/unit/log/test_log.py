@@ -302,6 +302,25 @@ def test_another_topic_id_is_refused() -> None:
         home.open(topic_id=UUID(int=77))
 
 
+def test_a_lookup_by_time_passes_over_what_waits_for_its_deletion() -> None:
+    """A deletion of records raises the recovery point: what lies below may never be flushed."""
+    home = LogHome()
+    log = home.open()
+    log.append_as_leader(batch(b"deleted"))
+    log.roll()
+    log.append_as_leader(batch(b"kept"))
+    log.update_high_watermark(2)
+    point = log.delete_records(1)
+    home.restart()
+    home.write(f"{0:020d}.log", home.read(f"{0:020d}.log")[:-1])
+
+    log = home.open(clean=False, log_start_offset=1, recovery_point=point)
+    found = log.fetch_offset_by_timestamp(NOW_MS)
+
+    assert found is not None
+    assert found.offset == 1
+
+
 def test_offsets_are_found_by_time() -> None:
     """The first record at or after a time, and the special targets.
 

@@ -76,7 +76,9 @@ def fetch_offset(
         if newest is not None:
             found = newest[0].find_max_timestamp(newest[1])
     else:
-        late = (each for each in log.segments if each[0].largest_timestamp() >= target)
+        # What waits for its deletion below the log start may be damaged, and was never flushed.
+        shown = (each for each in log.segments if each[1].end > log.start_offset)
+        late = (each for each in shown if each[0].largest_timestamp() >= target)
         for segment, bounds in late:
             found = segment.find_offset_by_timestamp(target, log.start_offset, bounds)
             if found is not None:
