@@ -122,12 +122,16 @@ class DirectoryCheckpoints:
         Recovery points go first: a high watermark that readers see must be flushed before.
         """
         self.write_recovery_points(logs)
-        self.write_log_starts(logs)
         self.write_high_watermarks(logs)
 
     def write_recovery_points(self, logs: Mapping[tuple[str, int], Log]) -> None:
-        """Write down up to where each of ``logs`` is flushed."""
+        """Write down up to where each of ``logs`` is flushed, after where they start.
+
+        A recovery point is never below its log's start: what a deletion of records left before that
+        may not be flushed. The start is read after it, since both may rise meanwhile.
+        """
         lines = {key: log.recovery_point for key, log in logs.items()}
+        self.write_log_starts(logs)
         self._merge(RECOVERY_POINT_FILE, logs, lines)
 
     def lower_recovery_point(self, key: tuple[str, int], offset: int) -> None:

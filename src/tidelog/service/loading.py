@@ -304,7 +304,6 @@ class LogLoading(ManagerPart):
             logs = logs_in(log_dir.path)
             _log.info("log-loading-stopped directory=%s logs=%d", log_dir.path, len(logs))
             log_dir.checkpoints.write_recovery_points(logs)
-            log_dir.checkpoints.write_log_starts(logs)
 
         closer = DirectoryCloser(
             self.shared,

@@ -157,6 +157,17 @@ def test_recovery_points_are_durable_before_high_watermarks() -> None:
     ]
 
 
+def test_log_starts_are_durable_before_recovery_points() -> None:
+    """A deletion of records raises both; what it left below may be neither flushed nor checked."""
+    home = home_with("", "t-0")
+    log: Any = Offsets(5, 3, 6)
+    checkpoints(home).write_recovery_points({("t", 0): log})
+
+    renamed = [o.path for o in home.fs.operations if o.name == "rename"]
+    assert [f"{home.path}/{name}.tmp" for name in (STARTS, RECOVERY)] == renamed
+    assert (lines(home, STARTS), lines(home, RECOVERY)) == (["t 0 3"], ["t 0 5"])
+
+
 def test_no_position_of_a_group_is_written_without_the_records_before_it() -> None:
     """A group reads a record after it is in its log, so its position is looked at before that."""
     home = home_with("", "Z-0", "__consumer_offsets-0", "a-0")
@@ -212,7 +223,7 @@ def test_offsets_that_go_back_after_a_failed_write_are_written(error: Any) -> No
     home = home_with("t 0 5", "t-0")
     known = checkpoints(home)
     ahead: Any = Offsets(recovery_point=9, local_log_start_offset=0, high_watermark=9)
-    home.fs.fail("sync_directory", home.path, error)
+    home.fs.fail("sync_directory", home.path, error, skipped=1)  # that of log starts
     with pytest.raises(type(error)):
         known.write_recovery_points({("t", 0): ahead})
     found = lines(home, RECOVERY), known.is_in_doubt
