@@ -241,10 +241,15 @@ class LeaderEpochCache:
             self._truncate(entries)
 
     def truncate_all(self) -> None:
-        """Forget all entries; the file follows at once or, if the disk is full, later."""
+        """Forget all entries; the file follows as by ``flush_if_room``."""
         self._entries = ()
+        self.flush_if_room()
+
+    def flush_if_room(self) -> None:
+        """Write the entries if the file is behind; if the disk is full, a later flush does."""
         try:
-            self.flush()
+            if self.is_dirty:
+                self.flush()
         except OSError as error:
             if error.errno not in PASSING:
                 raise

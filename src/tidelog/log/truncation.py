@@ -57,6 +57,8 @@ def truncate_to_locked(state: LogState, offset: int) -> bool:
             removed_bases = [segment.base_offset for segment in removed]
             delete_snapshots(state.context, state.producers.snapshots, removed_bases)
             state.epochs.truncate_from_end(offset)
+            # If records of lower epochs come here, one that came back would begin in their midst.
+            state.epochs.flush_if_room()
             _settle(state, offset, min(offset, offsets.log_start_offset))
     return True
 

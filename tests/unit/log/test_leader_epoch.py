@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 DIRECTORY = "/data/flights-0"
+RECORD = ((0, b"k", b"v", ()),)
 
 
 class Place:
@@ -473,6 +474,20 @@ def test_a_log_answers_with_the_epoch_and_its_end(
     assert (found and (found.offset, found.leader_epoch)) == expected
 
 
+def test_a_truncated_epoch_does_not_come_back_among_records_of_a_lower_one() -> None:
+    """Its file was behind until a task had run: a kill before that brought it back."""
+    home = LogHome()
+    log = home.open()
+    for epoch, offset in ((4, 0), (5, 1)):
+        log.append_as_follower(build_batch(RECORD, base_offset=offset, leader_epoch=epoch), 5)
+    log.truncate_to(1)
+    for offset in (1, 2):
+        log.append_as_follower(build_batch(RECORD, base_offset=offset, leader_epoch=4), 5)
+    home.restart()
+
+    assert home.open(clean=False).epochs.entries == ((4, 0),)
+
+
 def test_a_log_without_epochs_knows_no_end_of_one() -> None:
     """As a log of old batches, or a new one."""
     assert LogHome().open().end_offset_for_epoch(0) is None
@@ -507,13 +522,13 @@ def test_epochs_that_cannot_be_cleared_on_disk_are_kept() -> None:
 
 @pytest.mark.parametrize("how", ["flush", "close"])
 def test_a_truncation_that_missed_the_file_is_written_later(how: str) -> None:
-    """If the background task finds the disk full, the next flush or the closing writes."""
+    """If the truncation and the task find the disk full, the next flush or the closing writes."""
     home = LogHome()
     log = home.open()
     for epoch in (1, 2):
         log.append_as_leader(build_batch([(0, b"k", b"v", ())]), epoch)
+    home.fs.fail("pwrite", "leader-epoch-checkpoint.tmp", FULL, count=2)
     log.truncate_to(1)
-    home.fs.fail("pwrite", "leader-epoch-checkpoint.tmp", FULL)
     with pytest.raises(KafkaStorageError):
         home.clock.advance(0)
     before = home.read("leader-epoch-checkpoint")
