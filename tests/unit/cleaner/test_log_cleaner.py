@@ -245,6 +245,20 @@ def test_a_partition_that_cannot_be_cleaned_is_seen_and_tried_again(place: Place
     assert place.cleaner.metrics().uncleanable_partitions_count == {}
 
 
+def test_damage_below_the_log_start_stops_no_cleaning() -> None:
+    """A power cut may leave it, and neither a cleaning nor retention came past it any more."""
+    place = Place({"cleanup_policy": ("compact", "delete")})
+    place.fill()
+    place.fill()
+    place.log.delete_records(6)
+    place.damage()
+
+    assert place.cleaner.run_once()
+    assert place.log.segments.base_offsets == [6, 12]
+    assert place.offsets() == [10, 11]
+    place.log.close()
+
+
 def test_a_damaged_offset_is_not_retried_at_once(place: Place) -> None:
     """An offset that no CRC covers and no split can repair is a failure, not an endless loop."""
     place.fill()
