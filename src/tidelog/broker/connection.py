@@ -82,6 +82,8 @@ class Connection(asyncio.BufferedProtocol):
         self._is_reading = True
         self._has_ended = False
         """Whether the client sends no more."""
+        self._is_refused = False
+        """Whether a request could not be taken: the connection ends with the answers before it."""
         self._slots: deque[_Slot] = deque()
         self._out: deque[bytes | FileSlice] = deque()
         self._is_blocked = False
@@ -232,12 +234,20 @@ class Connection(asyncio.BufferedProtocol):
             if self._room.lines.is_due(self._peer.host, str(error), now_ms):
                 _log.warning("connection-closed host=%s reason=%s", self._peer.host, error)
             self._room.counts.closed += 1
-            self.close()
+            self._refuse_more()
         except Exception:  # noqa: BLE001 - a fault met by one client must not stop the others
             _log.exception("connection-closed host=%s", self._peer.host)
-            self.close()
+            self._refuse_more()
         self._pump()
         self._read_or_pause()
+
+    def _refuse_more(self) -> None:
+        """Drop the request that is wrong, and what follows it; those before it are answered.
+
+        Their clients would send again what is in the log by then.
+        """
+        self._is_refused = True
+        self._start = self._filled
 
     def _next_frame(self) -> bytes | memoryview | None:
         """Return the next request, without its size; None: it is not there in full."""
@@ -298,7 +308,8 @@ class Connection(asyncio.BufferedProtocol):
             return
         if self._start == self._filled:
             self._start = self._filled = 0
-        wants = self._filled < len(self._buffer) and not self._waits_for_room
+        is_free = not (self._waits_for_room or self._is_refused)
+        wants = self._filled < len(self._buffer) and is_free
         if wants != self._is_reading:
             self._is_reading = wants
             (self._transport.resume_reading if wants else self._transport.pause_reading)()
@@ -442,6 +453,8 @@ class Connection(asyncio.BufferedProtocol):
             self._close_for(error)
         if self._unlogged and not out and not self._is_blocked:
             self._log_sent()
+        if self._is_refused and not (self._slots or out or self._is_blocked):
+            self.close()
 
     def _log_sent(self) -> None:
         now = self._loop.time()
