@@ -27,6 +27,7 @@ from tidelog.cli.main import main
 from tidelog.datadir.least_epoch import LEAST_EPOCH_FILE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType
 
 HERE = Path(__file__).parent
@@ -356,6 +357,43 @@ def whole(request: pytest.FixtureRequest) -> str:
     """Each data directory that was closed in order and never damaged, by its name."""
     found: str = request.param
     return found
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What commands answered about a copy of a data directory, and its files then."""
+
+    directory: Path
+    facts: Row
+    before: dict[str, bytes]
+    after: dict[str, bytes]
+
+
+def asked(name: str, parent: Path, facts_of: Callable[[Path], Row]) -> Asked:
+    """Copy a directory below ``parent`` and ask for facts about it."""
+    copy = copy_directory(name, parent)
+    before = contents(copy)
+    return Asked(copy, facts_of(copy), before, contents(copy))
+
+
+@pytest.fixture(scope="module")
+def read(name: str, tmp_path_factory: pytest.TempPathFactory) -> Asked:
+    """Each data directory as readers see it: no test changes it."""
+    return asked(name, tmp_path_factory.mktemp("read"), read_facts)
+
+
+@pytest.fixture(scope="module")
+def recovered(name: str, tmp_path_factory: pytest.TempPathFactory) -> Asked:
+    """Each data directory after a short-lived writer: no test changes it."""
+    return asked(name, tmp_path_factory.mktemp("recovered"), recovered_facts)
+
+
+@pytest.fixture(scope="module")
+def served(case: Case, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Path], Row]:
+    """The directories of each case after a service, and what it left: tests may open them again."""
+    parent = tmp_path_factory.mktemp("served")
+    copies = [copy_directory(name, parent) for name in case.directories]
+    return copies, service_facts(copies)
 
 
 @pytest.fixture

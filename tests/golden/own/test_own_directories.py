@@ -7,6 +7,7 @@ What is expected was taken from that version; ``README.md`` says how. Only the c
 from __future__ import annotations
 
 import json
+import shutil
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import ModuleType
 
-    from tests.golden.own.conftest import Case
+    from tests.golden.own.conftest import Asked, Case, Row
 
 CATALOGUE = "tidelog.topics.json"
 PARTITIONS = {
@@ -86,66 +87,61 @@ def test_every_file_of_tidelogs_own_is_there(kinds: Counter[str]) -> None:
     assert {kind: n for kind, n in kinds.items() if kind in OWN_FILES} == OWN_FILES
 
 
-def test_readers_see_what_they_saw(own: ModuleType, name: str) -> None:
+def test_readers_see_what_they_saw(own: ModuleType, name: str, read: Asked) -> None:
     """Offsets, records, topics, settings and the cleaner's progress are those of then."""
-    assert own.read_facts(own.DATA / name) == own.expected_of(name)["read"]
+    assert read.facts == own.expected_of(name)["read"]
 
 
-def test_reading_changes_nothing(own: ModuleType, name: str, tmp_path: Path) -> None:
+def test_reading_changes_nothing(read: Asked) -> None:
     """No command that reads makes, changes or removes a file, and none takes the lock."""
-    copy = own.copy_directory(name, tmp_path)
-    before = own.contents(copy)
-
-    own.read_facts(copy)
-
-    assert own.contents(copy) == before
+    assert read.before
+    assert read.after == read.before
 
 
 def test_a_short_lived_writer_leaves_the_same_files(
-    own: ModuleType, name: str, tmp_path: Path
+    own: ModuleType, name: str, recovered: Asked
 ) -> None:
     """Loading every log and closing in order cuts, rebuilds and removes what it did then."""
-    copy = own.copy_directory(name, tmp_path)
-
-    assert own.recovered_facts(copy) == own.expected_of(name)["recovered"]
+    assert recovered.facts == own.expected_of(name)["recovered"]
 
 
-def test_appends_go_on_where_they_ended(own: ModuleType, name: str, tmp_path: Path) -> None:
+def test_appends_go_on_where_they_ended(
+    own: ModuleType, name: str, recovered: Asked, tmp_path: Path
+) -> None:
     """A record to each partition gets the offset and leaves the bytes that it did then."""
-    copy = own.copy_directory(name, tmp_path)
-    own.recovered_facts(copy)
+    copy = tmp_path / name
+    shutil.copytree(recovered.directory, copy)
 
     assert own.written_facts(copy, tmp_path / "batch") == own.expected_of(name)["written"]
 
 
 def test_what_was_left_in_order_is_not_touched(own: ModuleType, whole: str, tmp_path: Path) -> None:
     """A short-lived writer changes no byte of a log and no file of tidelog's own."""
-    copy = own.copy_directory(whole, tmp_path)
-    before = own.contents(copy)
+    recovered = own.asked(whole, tmp_path, own.recovered_facts)
 
-    own.recovered_facts(copy)
-
-    after = own.contents(copy)
+    before, after = recovered.before, recovered.after
     kept = [path for path in before if path.endswith(".log") or path.startswith("tidelog.")]
     assert len(kept) >= 14
     assert {path: after[path] for path in kept} == {path: before[path] for path in kept}
 
 
-def test_a_service_makes_of_them_what_it_made(own: ModuleType, case: Case, tmp_path: Path) -> None:
+def test_a_service_makes_of_them_what_it_made(case: Case, served: tuple[list[Path], Row]) -> None:
     """It finds the same topics and records in the same places, and leaves the same files."""
-    copies = [own.copy_directory(name, tmp_path) for name in case.directories]
+    _, facts = served
 
-    assert own.service_facts(copies) == case.expected
+    assert facts == case.expected
 
 
-def test_a_service_finds_the_same_again(own: ModuleType, case: Case, tmp_path: Path) -> None:
+def test_a_service_finds_the_same_again(
+    own: ModuleType, case: Case, served: tuple[list[Path], Row]
+) -> None:
     """What a service left after a recovery, a second one opens without a change to any log."""
-    copies = [own.copy_directory(name, tmp_path) for name in case.directories]
-    first = own.service_facts(copies)
+    copies, first = served
     before = {path.name: logs_of(own, path) for path in copies}
 
     second = own.service_facts(copies)
 
+    assert list(before) == list(case.directories)
     assert second["topics"] == first["topics"]
     assert {path.name: logs_of(own, path) for path in copies} == before
 
