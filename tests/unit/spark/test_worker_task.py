@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytest.importorskip("pyspark")
 
@@ -24,7 +21,7 @@ TASKS = {
     "rewrite": "list(compact._rewrite(shared, shared, 0, []))",
 }
 SCRIPT = """
-import gc, sys
+import gc, json, os, sys, traceback
 from types import SimpleNamespace
 from pyspark.sql.types import BinaryType, StructField, StructType
 from tidelog.errors import TidelogError
@@ -46,32 +43,54 @@ class Job:
 shared = SimpleNamespace(value=[None])
 compact.hash_task = compact.merge_task = compact.rewrite_task = lambda *_: []
 
-frozen = []
-for number in range(3):
-    if number == 2:
-        import wave
-    new = [[] for _ in range(10)]
-    try:
-        TASK
-    except TidelogError:
-        pass
-    there = {id(one) for one in gc.get_objects()}
-    frozen.append(all(id(one) not in there for one in new))
-print(frozen)
+def run(task):
+    frozen = []
+    for number in range(3):
+        if number == 2:
+            import wave
+        new = [[] for _ in range(10)]
+        try:
+            exec(task, globals())
+        except TidelogError:
+            pass
+        there = {id(one) for one in gc.get_objects()}
+        frozen.append(all(id(one) not in there for one in new))
+    return frozen
+
+for name, task in json.loads(sys.argv[2]).items():
+    child = os.fork()
+    if not child:
+        try:
+            print(json.dumps([name, run(task)]), flush=True)
+        except Exception:
+            traceback.print_exc()
+        os._exit(0)
+    os.waitpid(child, 0)
 """
 
 
+@pytest.fixture(scope="module")
+def frozen(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, list[bool]], str]:
+    """Whether each of three tasks kept what was there before; what was printed of errors.
+
+    Each kind of task has a worker of its own, forked as Spark forks them.
+    """
+    words = [str(tmp_path_factory.mktemp("tasks")), json.dumps(TASKS)]
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, *words], capture_output=True, text=True, check=False
+    )
+    return dict(map(json.loads, done.stdout.splitlines())), done.stderr
+
+
 @pytest.mark.parametrize("name", TASKS)
-def test_tasks_keep_loaded_objects_out_of_collections(name: str, tmp_path: Path) -> None:
+def test_tasks_keep_loaded_objects_out_of_collections(
+    name: str, frozen: tuple[dict[str, list[bool]], str]
+) -> None:
     """A worker collects garbage after each task: over all that numba and Arrow loaded, for ever.
 
     After the first task, and each that finds more modules than the one before it. The others leave
     their objects to be collected.
     """
-    text = SCRIPT.replace("TASK", TASKS[name])
+    found, errors = frozen
 
-    done = subprocess.run(
-        [sys.executable, "-c", text, str(tmp_path)], capture_output=True, text=True, check=False
-    )
-
-    assert done.stdout.strip() == "[True, False, True]", done.stderr
+    assert found.get(name) == [True, False, True], errors
