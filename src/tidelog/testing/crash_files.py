@@ -5,9 +5,9 @@ from __future__ import annotations
 import errno
 import io
 import os
+import pickle
 import posixpath
 from contextlib import contextmanager
-from copy import deepcopy
 from functools import lru_cache
 from random import Random
 from threading import RLock
@@ -88,7 +88,8 @@ class CrashFileSystem:
         """Return a machine of its own with the same disk, as after a restart of the process."""
         with self._lock:
             copy = CrashFileSystem(seed, clock=clock)
-            copy._disk = deepcopy(self._disk)
+            # A deep copy takes five times as long, and tests of crashes make one for each state.
+            copy._disk = pickle.loads(pickle.dumps(self._disk))  # noqa: S301 - our own bytes
             copy._capacity = self._capacity
             return copy
 
