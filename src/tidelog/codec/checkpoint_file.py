@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import re
 from contextlib import closing, suppress
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from tidelog.errors import CorruptFile, InvalidArgument, InvariantError, KafkaStorageError
@@ -38,6 +39,8 @@ E = TypeVar("E")
 
 LINE_END: Final = re.compile(r"\r\n|\r|\n")
 _SPACES: Final = re.compile(r"[ \t\n\x0b\f\r]+")
+_SURELY_WHOLE: Final = 10
+"""Fewer digits than this are an integer of 32 bits, and most of thousands have fewer."""
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 
@@ -48,7 +51,13 @@ def read_checkpoint(fs: FileSystem, path: str) -> OffsetCheckpoint:
         KafkaStorageError: the structure is wrong.
         InvalidArgument: a partition or an offset is not an integer.
     """
-    return dict(parse(_read_text(fs, path), _parse_offset, path=path))
+    return dict(_offsets_in(_read_text(fs, path), path))
+
+
+@lru_cache(8)
+def _offsets_in(text: str, path: str) -> Mapping[tuple[str, int], int]:
+    """Return the offsets in a text; it is read for each of many calls, and often the same."""
+    return dict(parse(text, _parse_offset, path=path))
 
 
 def write_checkpoint(fs: FileSystem, path: str, entries: Mapping[tuple[str, int], int]) -> None:
@@ -192,6 +201,8 @@ def split_lines(text: str) -> list[str]:
 
 def parse_java_integer(text: str, *, bits: int) -> int:
     """Parse a signed integer of at most ``bits`` bits as Java does; else InvalidArgument."""
+    if len(text) < _SURELY_WHOLE and text.isascii() and text.isdigit():
+        return int(text)
     limit = 1 << (bits - 1)
     digits = text.lstrip("+-").lstrip("0")
     if not _INTEGER.fullmatch(text) or len(digits) > bits or not -limit <= int(text) < limit:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.machinery.counted_lines import Lines
 
 from tidelog.codec.checkpoint_file import (
     MAX_FILE_BYTES,
@@ -227,3 +228,19 @@ def test_a_small_file_is_not_read_or_written_beyond_a_bound() -> None:
         replace_file(fs, "/data/d", bytes(MAX_FILE_BYTES + 1))
 
     assert not fs.exists("/data/d")
+
+
+def test_a_file_that_is_read_again_is_parsed_once(fs: CrashFileSystem) -> None:
+    """A program beside the writer reads that of thousands of partitions for each call."""
+    write_checkpoint(fs, PATH, {(f"t{number}", 0): number for number in range(1000)})
+    first = read_checkpoint(fs, PATH)
+    first["t0", 0] = 7  # it is the caller's own
+
+    counted = Lines()
+    with counted.counted():
+        again = read_checkpoint(fs, PATH)
+
+    assert again["t0", 0] == 0
+    assert counted.count < 100
+    write_checkpoint(fs, PATH, OFFSETS)
+    assert read_checkpoint(fs, PATH) == OFFSETS
