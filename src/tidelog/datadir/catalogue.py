@@ -12,6 +12,7 @@ import os
 import re
 import textwrap
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -59,6 +60,8 @@ Source: Kafka 4.3.1 Topic, ShareCoordinatorService.
 
 _READABLE_VERSIONS: Final = (1, 2, CATALOGUE_VERSION)
 NOTHING_KNOWN: Final[Mapping[str, KnownSetting]] = MappingProxyType({})
+_KEPT: Final = 2
+"""Parsed catalogues: of a mirror's source and target. All directories of a service have one."""
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,9}")
 
 
@@ -241,6 +244,11 @@ class Catalogue:
         topic = self.topics.get(key[0])
         return None if topic is None else topic.partitions.get(key[1])
 
+    def of(self, name: str) -> Catalogue:
+        """Return what it says of one topic."""
+        topic = self.topics.get(name)
+        return replace(self, topics={} if topic is None else {name: topic})
+
     def directory_names(self) -> set[str]:
         """Return the names of the directories of all partitions."""
         return {
@@ -293,11 +301,24 @@ class Catalogue:
 def read_catalogue(fs: FileSystem, data_dir: str) -> Catalogue:
     """Read the catalogue; an absent file is an empty catalogue.
 
+    Equal bytes are parsed once: all directories of a service have them, and a program beside it
+    reads them for each call. That size and time are equal would not do, as the file may be replaced
+    within one tick of the clock.
+
     Raises:
         KafkaStorageError: the file is unreadable; half a catalogue is not used.
     """
-    data = read_catalogue_bytes(fs, data_dir)
-    return Catalogue() if data is None else parse_catalogue(data, catalogue_path(data_dir))
+    path = catalogue_path(data_dir)
+    data = read_if_there(fs, path)
+    try:
+        return Catalogue() if data is None else _parsed(data)
+    except MALFORMED as error:
+        raise CorruptFile(
+            f"{path} cannot be read: {_reason(error)}; without it"
+            " topics are adopted from their directories, and their settings are lost"
+        ) from error
+    except KafkaStorageError as error:
+        raise KafkaStorageError(f"{path} {error}") from error
 
 
 def catalogue_path(data_dir: str) -> str:
@@ -305,34 +326,18 @@ def catalogue_path(data_dir: str) -> str:
     return os.path.join(data_dir, CATALOGUE_FILE)
 
 
-def read_catalogue_bytes(fs: FileSystem, data_dir: str) -> bytes | None:
-    """Return the bytes of a catalogue, the same in all directories of a service; None: no file.
-
-    Raises KafkaStorageError.
-    """
-    return read_if_there(fs, catalogue_path(data_dir))
-
-
-def parse_catalogue(data: bytes, path: str) -> Catalogue:
-    """Return what the bytes of the file ``path`` say; raise CorruptFile, or KafkaStorageError."""
-    try:
-        content = json.loads(data)
-        if content["version"] not in _READABLE_VERSIONS:
-            raise KafkaStorageError(
-                f"{path} has version {content['version']}; this tidelog reads up to"
-                f" {CATALOGUE_VERSION}"
-            )
-        topics = [Topic.from_json(entry) for entry in content["topics"]]
-        deleted = frozenset(parse_uuid(text) for text in content.get("deleted", ()))
-    except MALFORMED as error:
-        raise CorruptFile(
-            f"{path} cannot be read: {_reason(error)}; without it"
-            " topics are adopted from their directories, and their settings are lost"
-        ) from error
-    by_name = {topic.name: topic for topic in topics}
-    if len(by_name) != len(topics):
-        raise CorruptFile(f"{path} names a topic twice")
-    return Catalogue(by_name, deleted)
+@lru_cache(_KEPT)
+def _parsed(data: bytes) -> Catalogue:
+    content = json.loads(data)
+    if content["version"] not in _READABLE_VERSIONS:
+        raise KafkaStorageError(
+            f"has version {content['version']}; this tidelog reads up to {CATALOGUE_VERSION}"
+        )
+    topics = {entry["name"]: Topic.from_json(entry) for entry in content["topics"]}
+    if len(topics) != len(content["topics"]):
+        raise ValueError("it names a topic twice")
+    deleted = frozenset(parse_uuid(text) for text in content.get("deleted", ()))
+    return Catalogue(topics, deleted)
 
 
 def _reason(error: Exception) -> str:

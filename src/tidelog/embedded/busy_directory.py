@@ -25,7 +25,7 @@ from tidelog.staging.finished import read_finished
 from tidelog.staging.journal import has_journal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from typing import Self
     from uuid import UUID
 
@@ -69,14 +69,18 @@ class BusyDirectory:
         """Return a transaction; as ``Logs.transaction``."""
         return Transaction(self, self._path, txn, codec=codec)
 
-    def look(self) -> None:
-        """Look up the topics now, unless they are known."""
-        self._found.look()
+    def look(self, topic: str) -> None:
+        """Look up a topic now, unless it is known."""
+        self._found.look(topic)
         self._listed  # noqa: B018 - it is kept
 
     def topics(self) -> dict[str, Topic]:
         """Return every topic by name."""
         return {name: self.topic(name) for name in self._found.topics}
+
+    def topics_named(self, names: Iterable[str]) -> dict[str, Topic]:
+        """Return those of some topics that are there, by name."""
+        return {name: self.topic(name) for name in names if self._found.known_topic(name)}
 
     def topic(self, name: str) -> Topic:
         """Return one topic; raise UnknownTopicOrPartition where there is none."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from tidelog.codec.one_line import open_or_closed
 from tidelog.embedded.busy_directory import BusyDirectory
 from tidelog.embedded.door_client import DoorClient, check_answer, retried
-from tidelog.embedded.read_only_logs import RECENT_LOOKS, ReadOnlyLogs
+from tidelog.embedded.read_only_logs import ReadOnlyLogs, RecentLook
 from tidelog.errors import (
     KafkaStorageError,
     OffsetOutOfRange,
@@ -56,8 +56,9 @@ class JoinedReads(ReadOnlyLogs):
         """What a reader looks with, which opens the log of each of its partitions all the time."""
         self._listed: dict[str, tuple[int, Topic]] = {}
         """Topics, and until when they are taken for known, in ns."""
-        self._found: tuple[int, BusyDirectory] | None = None
-        """What all topics were looked up in, and until when it is asked, in ns."""
+        open_now = partial(BusyDirectory, *self.paths, machine=machine)
+        self._found: Final = RecentLook(open_now, self._clock, _KNOWN_NS)
+        """What ``_listed`` are looked up in."""
         self._door.connect()  # raises where nobody listens
 
     def _told(self) -> str:
@@ -69,29 +70,14 @@ class JoinedReads(ReadOnlyLogs):
         known = self._listed.get(name)
         if known is None or self._clock.monotonic_ns() > known[0]:
             try:
-                until_ns, directory = self._found_recently()
+                until_ns, directory = self._found.until(name)
                 known = until_ns, directory.topic(name)
             except TidelogError:
-                self._found = None  # it may have been created since
-                until_ns, directory = self._found_recently()
+                self._found.forget()  # it may have been created since
+                until_ns, directory = self._found.until(name)
                 known = until_ns, directory.topic(name)
             self._listed[name] = known
         return known[1]
-
-    def _found_recently(self) -> tuple[int, BusyDirectory]:
-        """Return the directories as they were found, and until when that counts as recent.
-
-        A look reads the whole catalogue: one for each topic would take time with the square of
-        their number.
-        """
-        found, now_ns = self._found, self._clock.monotonic_ns()
-        if found is None or now_ns > found[0]:
-            directory = BusyDirectory(*self.paths, machine=self._machine)
-            directory.look()
-            end_ns = self._clock.monotonic_ns()
-            recent_ns = max(_KNOWN_NS, RECENT_LOOKS * (end_ns - now_ns))
-            found = self._found = end_ns + recent_ns, directory
-        return found
 
     def visible_records(
         self, key: TopicPartition, start: int, isolation: Isolation
@@ -107,7 +93,7 @@ class JoinedReads(ReadOnlyLogs):
             self._check_id(key.topic, log.topic_id)
             yield from log.records(first, end, committed=isolation is Isolation.READ_COMMITTED)
             if log.holes:
-                warn_of_lost(log.directory, self._recent().lost(log, first, end))
+                warn_of_lost(log.directory, self._recent(key.topic).lost(log, first, end))
 
     def known_epochs(self, key: TopicPartition) -> Epochs:
         """Return the leader epochs of a partition, as far as they are known."""
@@ -118,7 +104,7 @@ class JoinedReads(ReadOnlyLogs):
         known = self._listed.get(name)
         if known is not None and found not in {None, known[1].topic_id}:
             self._listed.pop(name, None)  # unless another thread has done so
-            self._found = None
+            self._found.forget()
             raise UnknownTopicOrPartition(f"topic {name} was deleted, and is another one now")
 
     @contextmanager

@@ -107,11 +107,11 @@ class JoinedSource:
     def found(self, group: str) -> FoundPositions:
         """Return the committed positions of a group, and apart those of topics deleted since."""
         directory = BusyDirectory(*self._logs.paths, machine=self._machine)
-        topics = directory.topics()
-        if OFFSETS_TOPIC not in topics:
+        offsets_topic = directory.topics_named([OFFSETS_TOPIC]).get(OFFSETS_TOPIC)
+        if offsets_topic is None:
             return FoundPositions({}, {})
         known: dict[str, dict[TopicPartition, Committed]] = {}
-        number = partition_of_group(group, len(topics[OFFSETS_TOPIC].partitions))
+        number = partition_of_group(group, len(offsets_topic.partitions))
         # The catalogue names it before it is created, maybe only by the next start. One that is
         # lost is an error in the end: the group must not begin again from nothing.
         opened = partial(self._logs.open, OFFSETS_TOPIC, number)
@@ -119,7 +119,8 @@ class JoinedSource:
             # To the log end: what the holder acknowledged a moment ago is below its high watermark,
             # which the files say only seconds later.
             take_positions(known, log.settled_records(up_to=ReadUpTo.LOG_END), log.directory)
-        return found_positions(known.get(group, {}), topics)
+        found = known.get(group, {})
+        return found_positions(found, directory.topics_named({key.topic for key in found}))
 
     def undecided(self, group: str) -> frozenset[TopicPartition]:
         """Return the partitions of which a transaction sets a group's position, and has not ended.

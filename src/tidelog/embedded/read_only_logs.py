@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Final, overload
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar, overload
 
 from tidelog.codec.given_values import check_offsets
 from tidelog.embedded.drawings import DrawnLogs, drawing
@@ -43,10 +43,21 @@ if TYPE_CHECKING:
     from tidelog.readonly.read_only_log import Offsets, ReadOnlyLog
     from tidelog.readonly.read_only_topic import ReadOnlyTopic
 
-    Look = Callable[[], ReadOnlyDirectory]
+    Look = Callable[[str], ReadOnlyDirectory]
+    """Looks at a topic."""
+
+
+class Looked(Protocol):
+    """Directories in which topics are looked up, each once."""
+
+    def look(self, topic: str) -> None:
+        """Look up a topic, unless it is known."""
+
+
+T = TypeVar("T", bound=Looked)
 
 _RECENT_NS: Final = 200_000_000
-RECENT_LOOKS: Final = 10
+_LOOKS: Final = 10
 """A look is recent, too, for as long as this many looks of its length take."""
 
 
@@ -104,7 +115,7 @@ class ReadOnlyLogs(DrawnLogs):
     def _open(self, key: TopicPartition, look: Look) -> ReadOnlyLog:
         given_partition(*key)
         try:
-            log = _opened(look(), key)
+            log = _opened(look(key.topic), key)
         except TidelogError:
             if look == self._look:
                 raise
@@ -125,7 +136,7 @@ class ReadOnlyLogs(DrawnLogs):
         look = self._recent_look()
         if partition is not None:
             return self._offsets_of(TopicPartition(topic, partition), look)
-        numbers = self._numbers_in(topic, look())
+        numbers = self._numbers_in(topic, look(topic))
         return {one: self._offsets_of(TopicPartition(topic, one), look) for one in numbers}
 
     def _offsets_of(self, key: TopicPartition, look: Look) -> Offsets:
@@ -203,7 +214,7 @@ class ReadOnlyLogs(DrawnLogs):
                     )
                 yield from all_consumed(topic, number, wanted.records(log, start, end))
                 if log.holes:
-                    lost.append((key, look().lost(log, start, end)))
+                    lost.append((key, look(topic).lost(log, start, end)))
         for key, holes in lost:
             check_none_lost(key, holes)
 
@@ -304,7 +315,9 @@ class ReadOnlyLogs(DrawnLogs):
         self, topic: str, partition: int | None, *offsets: int | None, look: Look | None = None
     ) -> list[int]:
         check_topic_type(topic)
-        there = () if partition is not None else self._numbers_in(topic, (look or self._look)())
+        there = (
+            () if partition is not None else self._numbers_in(topic, (look or self._look)(topic))
+        )
         return numbers_to_read(topic, there, partition, *offsets)
 
     def _numbers_in(self, topic: str, directory: ReadOnlyDirectory) -> list[int]:
@@ -315,26 +328,10 @@ class ReadOnlyLogs(DrawnLogs):
         return numbers
 
     def _recent_look(self) -> Look:
-        """Return what looks at the directories for a call that opens many logs of them.
+        """Return what looks at the directories for a call that opens many logs of them."""
+        return RecentLook(self._look, self._clock, _RECENT_NS)
 
-        Each look lists all partitions: one for each log would take time with the square of their
-        number. None is older than ``_RECENT_NS``, or than a few times what a slower look takes.
-        """
-        looked: list[tuple[int, ReadOnlyDirectory]] = []
-
-        def look() -> ReadOnlyDirectory:
-            now_ns = self._clock.monotonic_ns()
-            if not looked or now_ns > looked[-1][0]:
-                directory = self._look()
-                directory.look()
-                end_ns = self._clock.monotonic_ns()
-                recent_ns = max(_RECENT_NS, RECENT_LOOKS * (end_ns - now_ns))
-                looked[:] = [(end_ns + recent_ns, directory)]
-            return looked[-1][1]
-
-        return look
-
-    def _look(self) -> ReadOnlyDirectory:
+    def _look(self, _topic: str = "") -> ReadOnlyDirectory:
         return open_directory_read_only(
             *self.paths,
             fs=self._fs,
@@ -342,6 +339,40 @@ class ReadOnlyLogs(DrawnLogs):
             accept=self._accept,
             asks_holder=self._asks_holder,
         )
+
+
+class RecentLook(Generic[T]):
+    """Returns directories in which a topic was looked up not long ago. Any thread may use it.
+
+    Each look lists all partitions: one for each log would take time with the square of their
+    number. None is older than ``recent_ns``, or than a few times what a slower look takes.
+    """
+
+    def __init__(self, open_now: Callable[[], T], clock: Clock, recent_ns: int) -> None:
+        self._open_now = open_now
+        self._clock = clock
+        self._recent_ns = recent_ns
+        self._looked: tuple[int, T] | None = None
+
+    def __call__(self, topic: str) -> T:
+        """Return the directories, in which the topic was looked up."""
+        return self.until(topic)[1]
+
+    def until(self, topic: str) -> tuple[int, T]:
+        """Return up to which time of the clock they count as recent, and the directories."""
+        looked, now_ns = self._looked, self._clock.monotonic_ns()
+        if looked is None or now_ns > looked[0]:
+            looked = now_ns + self._recent_ns, self._open_now()
+        until_ns, directory = looked
+        directory.look(topic)
+        end_ns = self._clock.monotonic_ns()
+        until_ns = max(until_ns, end_ns + _LOOKS * (end_ns - now_ns))
+        self._looked = until_ns, directory
+        return until_ns, directory
+
+    def forget(self) -> None:
+        """Let the next call look now."""
+        self._looked = None
 
 
 def _opened(directory: ReadOnlyDirectory, key: TopicPartition) -> ReadOnlyLog:

@@ -10,13 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.codec.one_line import first_names
-from tidelog.datadir.catalogue import (
-    CATALOGUE_FILE,
-    Catalogue,
-    catalogue_path,
-    parse_catalogue,
-    read_catalogue_bytes,
-)
+from tidelog.datadir.catalogue import CATALOGUE_FILE, Catalogue, read_catalogue
 from tidelog.datadir.deletion_marks import marks_among
 from tidelog.datadir.metadata_files import META_PROPERTIES_FILE, known_meta_properties
 from tidelog.datadir.offset_checkpoints import CHECKPOINT_FILES
@@ -97,31 +91,22 @@ class DirectoryFiles:
         own = {META_PROPERTIES_FILE, CATALOGUE_FILE, *CHECKPOINT_FILES}
         return not own.isdisjoint(self.fs.list(self.path))
 
-    def read_catalogue(self, parsed: dict[bytes, CatalogueFile]) -> CatalogueFile:
-        """Read the catalogue; ``parsed`` has those of other directories by their bytes.
-
-        Each directory of a service has all topics in its catalogue: parsing the same bytes for
-        each would take time with the square of their number.
-        """
+    def read_catalogue(self) -> CatalogueFile:
+        """Read the catalogue."""
         try:
-            data = read_catalogue_bytes(self.fs, self.path)
+            return CatalogueFile(read_catalogue(self.fs, self.path))
         except KafkaStorageError as error:
             return CatalogueFile(Catalogue(), error)
-        if data is None:
-            return CatalogueFile(Catalogue())
-        if data not in parsed:
-            try:
-                parsed[data] = CatalogueFile(parse_catalogue(data, catalogue_path(self.path)))
-            except KafkaStorageError as error:
-                return CatalogueFile(Catalogue(), error)
-        return parsed[data]
 
-    def listing(self, listed: Container[str], links: PartitionLinks) -> Listing:
-        """List the entries; arguments as of ``survey``."""
+    def listing(
+        self, listed: Container[str], links: PartitionLinks, topic: str | None = None
+    ) -> Listing:
+        """List the entries, or those of one topic; other arguments as of ``survey``."""
         try:
             names = self.fs.list(self.path)
             self.fs.note_names(self.path, names)
-            found = survey(self.fs, self.path, listed=listed, names=names, links=links)
+            chosen = [one for one in names if topic is None or one.rpartition("-")[0] == topic]
+            found = survey(self.fs, self.path, listed=listed, names=chosen, links=links)
         except FileNotFoundError:
             raise KafkaStorageError(f"{self.path} was deleted while it was read") from None
         return Listing(found.live, found.foreign, marks_among(names))

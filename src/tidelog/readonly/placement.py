@@ -136,8 +136,10 @@ class Placement:
             yield pending
 
 
-def find_partitions(parts: Sequence[DirectoryFiles]) -> Placement:
+def find_partitions(parts: Sequence[DirectoryFiles], topic: str | None = None) -> Placement:
     """Look where the partitions are; again where something seems to be missing, or there twice.
+
+    ``topic``: only those of this one, which takes no longer where there are thousands of others.
 
     A writer that creates a topic writes the catalogue before it makes directories, one that deletes
     a topic takes it out of the catalogue before it removes any, and one that moves a partition has
@@ -152,7 +154,7 @@ def find_partitions(parts: Sequence[DirectoryFiles]) -> Placement:
     _check_owner(parts)
     before: object = None
     for _ in range(MAX_LOOKS):
-        placement = _look(parts)
+        placement = _look(parts, topic)
         doubtful = (placement.lost.keys(), placement.copied, placement.gaps)
         if doubtful == before or not any(doubtful):
             return placement
@@ -185,13 +187,12 @@ def _check_owner(parts: Sequence[DirectoryFiles]) -> None:
         )
 
 
-def _look(parts: Sequence[DirectoryFiles]) -> Placement:
-    parsed: dict[bytes, CatalogueFile] = {}
-    files = [part.read_catalogue(parsed) for part in parts]
-    catalogue = _merged(files)
+def _look(parts: Sequence[DirectoryFiles], topic: str | None) -> Placement:
+    files = [part.read_catalogue() for part in parts]
+    catalogue = _merged(files) if topic is None else _merged(files).of(topic)
     listed = catalogue.directory_names()
     links = PartitionLinks(parts[0].fs, [part.path for part in parts])
-    listings = [part.listing(listed, links) for part in parts]
+    listings = [part.listing(listed, links, topic) for part in parts]
     marked = frozenset[UUID]().union(*(listing.marked for listing in listings))
     catalogue = without_marked(catalogue, marked)
     holders = _holders(parts, listings, catalogue)

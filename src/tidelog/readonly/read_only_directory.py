@@ -46,6 +46,10 @@ if TYPE_CHECKING:
     from tidelog.readonly.read_only_log import ReadOnlyLog
 
 
+_ONE_BY_ONE: Final = 4
+"""The number of topics that are looked up each by itself; the next one has all looked up."""
+
+
 def open_directory_read_only(
     path: str,
     *more: str,
@@ -106,6 +110,8 @@ class ReadOnlyDirectory(Told):
             part = DirectoryFiles(one, self._fs, asks_holder=asks_holder)
             self._by_real_path.setdefault(self._fs.real_path(one), part)
         self.parts: Final = tuple(self._by_real_path.values())
+        self._of_topics: dict[str, Placement] = {}
+        """What was looked up of single topics, as long as few are asked for."""
 
     def _told(self) -> str:
         paths = ", ".join(map(repr, self.paths))
@@ -194,7 +200,7 @@ class ReadOnlyDirectory(Told):
 
     def has(self, topic: str, partition: int) -> bool:
         """Return whether a partition is among those ``found``."""
-        return TopicPartition(topic, partition) in self._placed.found
+        return TopicPartition(topic, partition) in self._of(topic).found
 
     def foreign(self, part: DirectoryFiles) -> Mapping[str, str]:
         """Return the other entries of a directory, with what makes each no partition."""
@@ -207,7 +213,11 @@ class ReadOnlyDirectory(Told):
         A file in its place is none. One that no checkpoint knows is left out while a writer is at
         work, which is creating it: a topic is in the catalogue before its directories are made.
         """
-        lost = self._placed.lost
+        return self._missing_of(None)
+
+    def _missing_of(self, topic: str | None) -> tuple[MissingPartition, ...]:
+        placed = self._placed if topic is None else self._of(topic)
+        lost = {key: part for key, part in placed.lost.items() if topic in {None, key.topic}}
         if not lost:
             return ()
         from tidelog.datadir.lock_file import has_writer
@@ -222,8 +232,8 @@ class ReadOnlyDirectory(Told):
         ]
         # A topic that was created after the first look and deleted before the last one has left
         # its lines. One that is still listed, by the same id, was there all the time.
-        now = find_partitions(self.parts) if missing else self._placed
-        before, after = self._placed.catalogue.topics, now.catalogue.topics
+        now = find_partitions(self.parts, topic) if missing else placed
+        before, after = placed.catalogue.topics, now.catalogue.topics
         return tuple(
             one
             for one in missing
@@ -267,9 +277,10 @@ class ReadOnlyDirectory(Told):
         found = self._absent.get((topic, asks_metadata))
         if found is None:
             known: Collection[int] = ()
-            if asks_metadata and topic not in self._placed.catalogue.topics:
+            placed = self._of(topic)
+            if asks_metadata and topic not in placed.catalogue.topics:
                 known = self._known_to_cluster(topic)
-            found = self._absent[topic, asks_metadata] = list(self._placed.absent(topic, known))
+            found = self._absent[topic, asks_metadata] = list(placed.absent(topic, known))
         return found
 
     def numbers_of(self, topic: str, *, asks_metadata: bool = True) -> list[int]:
@@ -278,17 +289,18 @@ class ReadOnlyDirectory(Told):
         Raises UnknownTopicOrPartition, and PartitionsElsewhere as ``check_present``.
         """
         self.check_present({topic: None}, asks_metadata=asks_metadata)
-        missing = (gone.partition for gone in self.missing if gone.topic == topic)
+        missing = (gone.partition for gone in self._missing_of(topic))
         return sorted({*self.topic(topic).partitions, *missing})
 
-    def look(self) -> None:
-        """Look up where the partitions are, unless that is known."""
-        self.topics  # noqa: B018 - it is kept
+    def look(self, topic: str) -> None:
+        """Look up where the partitions of a topic are, unless that is known."""
+        self._of(topic)
 
     def look_again(self) -> None:
         """Forget what was looked up: a partition that is gone may have been moved meanwhile."""
         self._fs.look_again()
         self.read_checkpoints_again()
+        self._of_topics.clear()
         for name in ("topics", "topic_names", "missing", "_absent", "_placed", "_broker"):
             self.__dict__.pop(name, None)
 
@@ -314,10 +326,11 @@ class ReadOnlyDirectory(Told):
         Raises KafkaStorageError for a partition that is in two, if it is not known which counts.
         """
         key = TopicPartition(topic, partition)
-        rivals = self._placed.rivals.get(key)
+        placed = self._of(topic)
+        rivals = placed.rivals.get(key)
         if rivals is not None:
             raise lies_twice(*(one.partition_path(*key) for one in rivals))
-        return self._placed.found.get(key) or self._placed.lost.get(key) or self.parts[0]
+        return placed.found.get(key) or placed.lost.get(key) or self.parts[0]
 
     def topic(self, name: str) -> ReadOnlyTopic:
         """Return one topic; UnknownTopicOrPartition where there is none."""
@@ -330,9 +343,11 @@ class ReadOnlyDirectory(Told):
     def known_topic(self, name: str) -> ReadOnlyTopic | None:
         """Return one topic; None where there is none, as of a directory that waits for deletion."""
         check_topic_type(name)
-        if name == METADATA_TOPIC and name in self._placed.found_by_topic:
-            return self._topic(name)
-        return self.topics.get(name)
+        placed = self._of(name)
+        is_there = name in placed.found_by_topic
+        if not is_there and name != METADATA_TOPIC:
+            is_there = name in placed.catalogue.topics or name in placed.lost_by_topic
+        return self._topic(name) if is_there else None
 
     def config_in_force(self, topic: str, overrides: Mapping[str, str]) -> LogConfig:
         """Return the settings of a topic's logs; ``overrides`` take precedence over its own.
@@ -369,7 +384,7 @@ class ReadOnlyDirectory(Told):
         self, key: TopicPartition, holes: Sequence[tuple[int, int]]
     ) -> tuple[Hole, ...]:
         """Return those of a partition's holes as above, whatever they were found by."""
-        topic = self.topics.get(key.topic)
+        topic = self.known_topic(key.topic)
         return unexplained_holes(
             *(holes, key, self.part_of(*key).path, self._fs),
             is_compacted=topic is not None and topic.is_compacted,
@@ -390,7 +405,7 @@ class ReadOnlyDirectory(Told):
 
         A partition that has been deleted since the directory was opened is left out.
         """
-        for key in self._placed.found if topic is not None else self.partitions:
+        for key in self._of(topic).found if topic is not None else self.partitions:
             if topic in {None, key.topic}:
                 try:
                     log = self.open(*key)
@@ -432,8 +447,20 @@ class ReadOnlyDirectory(Told):
     def _placed(self) -> Placement:
         return find_partitions(self.parts)
 
+    def _of(self, topic: str) -> Placement:
+        """Return where the partitions of a topic are, among others.
+
+        Each look reads the catalogue and lists the directories: one for each of many topics would
+        take time with the square of their number.
+        """
+        if "_placed" not in self.__dict__ and topic not in self._of_topics:
+            if len(self._of_topics) >= _ONE_BY_ONE:
+                return self._placed
+            self._of_topics[topic] = find_partitions(self.parts, topic)
+        return self._of_topics.get(topic) or self._placed
+
     def _topic(self, name: str) -> ReadOnlyTopic:
-        placed = self._placed
+        placed = self._of(name)
         partitions = tuple(placed.found_by_topic.get(name, ()))
         missing = tuple(placed.lost_by_topic.get(name, ()))
         listed = placed.catalogue.topics.get(name)

@@ -137,3 +137,22 @@ def test_a_power_cut_leaves_the_old_or_the_new_catalogue(seed: int) -> None:
         home.fs.power_cut()
 
         assert read_catalogue(home.fs, home.path) in (before, after)
+
+
+def test_a_catalogue_that_is_read_again_is_parsed_once() -> None:
+    """One of a thousand topics takes tens of ms, which each look beside its writer would pay."""
+    home = home_with("")
+    write_catalogue(home.fs, home.path, Catalogue({"t": T}))
+    found = read_catalogue(home.fs, home.path)
+
+    assert read_catalogue(home.fs, home.path) is found
+
+
+def test_a_catalogue_that_is_replaced_by_one_of_its_size_is_read_anew() -> None:
+    """Within one tick of the clock only its bytes show it: size, time and number may be equal."""
+    home = home_with("")
+    for size in ("1", "2", "1"):
+        changed = Catalogue({"t": replace(T, config={"segment.bytes": size})})
+        write_catalogue(home.fs, home.path, changed)
+
+        assert read_catalogue(home.fs, home.path) == changed

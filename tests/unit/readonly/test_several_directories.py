@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     from tests.conftest import Enumerated
 
-    from tidelog.readonly.directory_files import CatalogueFile
-
 A, B, C = "/disks/a", "/disks/b", "/disks/c"
 IDS: Final = {path: UUID(int=100 + number) for number, path in enumerate((A, B, C))}
 TOPIC, OTHER_TOPIC = UUID(int=7), UUID(int=8)
@@ -395,13 +393,46 @@ def test_looking_takes_time_in_proportion_to_the_directories(enumerated: Enumera
         directory.check_present(ALL)
         assert len(list(directory.logs())) == count
         counts.append(counted.operations)
-        parsed: dict[bytes, CatalogueFile] = {}
-        read = [part.read_catalogue(parsed) for part in directory.parts]
-        assert all(file is read[0] for file in read)
+        read = [part.read_catalogue().catalogue for part in directory.parts]
+        assert all(one is read[0] for one in read)
 
     enumerated("operations", sum(counts[1].values()), at_least=100)
     assert counts[1].total() < 2.1 * counts[0].total()
     assert max(counts[1].values()) < 12 * 100
+
+
+def test_one_topic_is_found_without_a_look_at_the_others() -> None:
+    """Among a thousand, each look for one would take a thousand operations of the disk."""
+    counts = []
+    for others in (1, 100):
+        names = ["t", *(f"t-{number}" for number in range(others))]
+        counted = Counted(disk(*(f"{A}/{name}-0" for name in names)))
+        write_catalogue(counted._fs, A, catalogue({name: {0: A} for name in names}))
+        directory = opened(counted, A)
+
+        assert directory.topic("t").partitions == (0,)
+        assert directory.numbers_of("t") == [0]
+        with directory.open("t", 0) as log:
+            assert log.log_end_offset == 6
+        assert [found.directory for found in directory.logs("t")] == [f"{A}/t-0"]
+        counts.append(counted.operations.total())
+        assert directory.topic_names == tuple(sorted(names))
+
+    assert counts[0] == counts[1]
+
+
+def test_many_topics_are_looked_up_together() -> None:
+    """Each look lists the directories: one for each topic takes time with the square of them."""
+    names = [f"t{number}" for number in range(50)]
+    counted = Counted(disk(*(f"{A}/{name}-0" for name in names)))
+    directory = opened(counted, A)
+
+    assert all(directory.has(name, 0) and not directory.has(name, 1) for name in names)
+    with pytest.raises(UnknownTopicOrPartition, match="no topic u in"):
+        directory.topic("u")
+    assert sum(directory.known_topic(name) is not None for name in names) == 50
+    assert directory.part_of("t49", 0).path == A
+    assert counted.operations["list"] < 100
 
 
 class Counted:
