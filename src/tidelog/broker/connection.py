@@ -47,6 +47,8 @@ _USUAL_MEMORY: Final = 32
 """Bytes of memory that a byte of a request may take; what is above that counts as large."""
 _COPY_BYTES: Final = 256 << 10
 """How much of a slice is copied where the socket takes no more."""
+_LOCAL: Final = "localhost"
+"""The host of a program that is connected by the socket beside the data."""
 _MOST_PENDING: Final = 64
 """Responses that may be pending before no more requests are taken."""
 
@@ -106,7 +108,7 @@ class Connection(asyncio.BufferedProtocol):
         self._last_used = self._loop.time()
         remote, local = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
         is_ip = isinstance(local, tuple)
-        own = Address(local[0], local[1]) if is_ip else Address("localhost", 0)
+        own = Address(local[0], local[1]) if is_ip else Address(_LOCAL, 0)
         self._peer = Peer(remote[0] if is_ip and remote else "", self._advertised or own)
         transport.set_write_buffer_limits(high=0)  # ``resume_writing`` comes when all is sent
         if not self._room.enter(self):
@@ -531,14 +533,14 @@ class LocalConnection(Connection):
     def connection_made(self, transport: Any) -> None:  # noqa: ANN401 - asyncio's or uvloop's
         """Begin; as asyncio requires."""
         super().connection_made(transport)
-        self._peer = self._peer._replace(held={})
+        self._peer = self._peer._replace(host=_LOCAL, held={})
 
     def _refuse(self) -> None:
         """Say so, and close; it may be a ring all the same."""
         most = self._room.most_joined
         if self._room.is_full_of_joined_anew():
-            text = "connection-refused host=localhost reason=tidelog.max.joined.connections is %d"
-            _log.warning(text, most)
+            text = "connection-refused host=%s reason=tidelog.max.joined.connections is %d"
+            _log.warning(text, _LOCAL, most)
         self._transport.write(write_no_room(most))
         self._transport.close()
         self._look(lambda: None, lambda: None)

@@ -55,7 +55,10 @@ def is_partition_directory(names: Iterable[str]) -> bool:
 def check_data_directory(fs: FileSystem, path: str) -> None:
     """Raise InvalidArgument for the directory of one partition; ``path`` exists."""
     if is_partition_directory(fs.list(path)):
-        raise InvalidArgument(f"{path} is one partition; name the data directory above it")
+        above = os.path.dirname(path.rstrip("/")) or "."
+        raise InvalidArgument(
+            f"{path} is the directory of one partition; name the data directory above it, {above}"
+        )
 
 
 class Surveyed(NamedTuple):

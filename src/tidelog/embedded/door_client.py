@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from itertools import count
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from tidelog.broker.client_request import Refusal
 from tidelog.broker.no_room import read_no_room
@@ -108,6 +108,8 @@ class DoorClient(OfOneProcess):
     It connects when it is first used, and again when the process was restarted.
     ``_lock`` guards the connection.
     """
+
+    held_as: ClassVar[str | None] = "JoinedLogs"
 
     def __init__(self, path: str) -> None:
         self._path: Final = path

@@ -29,12 +29,13 @@ from tidelog.env.scheduler import ThreadScheduler, start_threads
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.env.unix_sockets import is_listened_in
 from tidelog.env.waiting import sleep_ms
-from tidelog.errors import DirectoryLocked, InvalidArgument
+from tidelog.errors import DirectoryLocked, InvalidArgument, InvalidTopic
 from tidelog.log.loading.load_watch import SILENT
 from tidelog.manager.directories.log_dir import check_outside
 from tidelog.manager.log_manager import LogManager
 from tidelog.manager.mirror import Mirror
 from tidelog.readonly.absent_partitions import BY_ARGUMENT
+from tidelog.readonly.directory_files import DirectoryFiles
 from tidelog.readonly.read_files import reading
 from tidelog.readonly.read_only_directory import ReadOnlyDirectory
 from tidelog.readonly.read_only_directory import (
@@ -322,11 +323,14 @@ def open_log_read_only(path: str | os.PathLike[str]) -> ReadOnlyLog:
     [b'low']
 
     Raises:
-        InvalidTopic: the directory is not named <topic>-<partition>.
+        InvalidTopic: the directory is not named <topic>-<partition>, or is a data directory.
         UnknownTopicOrPartition: there is no such directory.
         KafkaStorageError: a checkpoint file beside it cannot be read, or the disk failed.
     """
     place = absolute_place(path)
+    files = reading(SYSTEM_FILES)
+    if files.exists(place) and DirectoryFiles(place, files).has_files_of_its_own():
+        raise InvalidTopic(f"{place} is a data directory: use open_directory_read_only")
     log = open_read_only(place, fs=SYSTEM_FILES)
     above = partial(readonly_directory, os.path.dirname(place), fs=SYSTEM_FILES, accept=None)
     return log.drawn_by(drawing(log, above, log.topic, log.partition))

@@ -18,6 +18,7 @@ from tidelog.codec.one_line import first_names
 from tidelog.codec.uuid_text import ZERO_ID
 from tidelog.config.log_config import LogConfig
 from tidelog.config.sources import from_mapping, topic_settings
+from tidelog.datadir.partition_directories import check_data_directory
 from tidelog.embedded.busy_directory import BusyDirectory
 from tidelog.embedded.door_client import DoorClient, check_answer
 from tidelog.embedded.group_reader import GroupReader
@@ -117,6 +118,7 @@ def _directories_of_one(paths: Sequence[str], *, is_awaited: bool) -> list[str]:
         if not fs.exists(path):
             missing = f"{path} does not exist"
             raise NotServed(path, missing) if is_awaited else InvalidArgument(missing)
+        check_data_directory(fs, path)
         with closing(DoorClient(path)) as door:
             answer = door.ask("DescribeLogDirs", 2, topics=[])
         owned[path] = frozenset(one["logDir"] for one in answer["results"] if not one["errorCode"])

@@ -164,6 +164,7 @@ class Transaction(OfOneProcess, Told):
         return f"{shortened(self.txn)} in {self._path!r}: topics={len(self._named)}, {state}"
 
     def __enter__(self) -> Self:
+        self._check_open()
         self.is_left_to_owner = True
         return self
 

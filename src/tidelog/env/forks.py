@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NoReturn, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final, NoReturn, Protocol
 from weakref import WeakSet
 
 from tidelog.errors import ForkedProcess, InvalidArgument
@@ -74,6 +74,9 @@ class OfOneProcess:
     and do nothing.
     """
 
+    held_as: ClassVar[str | None] = None
+    """What a program holds of it, where that is an object of another class."""
+
     def __new__(cls, *_: object, **__: object) -> Self:
         """Make the object, and let children of this process know that it is not theirs."""
         made = super().__new__(cls)
@@ -107,5 +110,5 @@ class OfOneProcess:
             owner = vars(self).get(_OWNER)
             kind = type(self).__name__
             if owner is not None:
-                raise ForkedProcess(kind, owner)
+                raise ForkedProcess(self.held_as or kind, owner)
             raise AttributeError(f"{kind!r} object has no attribute {name!r}", name=name, obj=self)

@@ -279,6 +279,23 @@ def test_nobody_to_join_is_a_typed_error(tmp_path: Path) -> None:
         tidelog.join(tmp_path / "nothing", wait_ms=1)
 
 
+@pytest.mark.usefixtures("broker")
+def test_the_directory_of_a_partition_is_not_joined(data: Path, joined: JoinedLogs) -> None:
+    """The error names the one above it, which is: `tidelog run` of this one would help nobody."""
+    joined.create_topic("t")
+    with pytest.raises(InvalidArgument, match=f"t-0 is the directory of one part.* it, {data}$"):
+        tidelog.join(data / "t-0")
+
+
+def test_a_transaction_that_has_ended_is_not_entered_again(joined: JoinedLogs) -> None:
+    """Else a program would work in the block for nothing, if it appends only at its end."""
+    joined.create_topic("t")
+    with joined.transaction() as txn:
+        txn.append("t", b"a")
+    with pytest.raises(InvalidArgument, match="has ended"), txn:
+        raise AssertionError("it was entered")
+
+
 def test_a_directory_that_its_process_has_yet_to_create_is_waited_for(tmp_path: Path) -> None:
     """Of two programs that are started together, the one that joins may be the first."""
     path = tmp_path / "data"
@@ -475,8 +492,8 @@ def test_what_is_ours_is_of_one_process(joined: JoinedLogs) -> None:
         code = 1
         try:
             joined.create_topic("t")
-        except tidelog.errors.ForkedProcess:
-            code = 0
+        except tidelog.errors.ForkedProcess as error:
+            code = "this JoinedLogs belongs" not in str(error)
         finally:
             os._exit(code)
     assert os.waitpid(pid, 0)[1] == 0

@@ -160,6 +160,19 @@ def test_who_connects_and_says_nothing_holds_nobody_up(data: Path) -> None:
         assert found.recv(1) == b""
 
 
+def test_a_program_of_this_machine_is_named_where_its_connection_is_closed(
+    data: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its socket has no address."""
+    with tidelog.open(data):
+        found = connect_in(os.fspath(data), 5)
+        assert found is not None
+        with found:
+            found.sendall(b"\xff" * 64)
+            assert found.recv(1) == b""
+    assert "connection-closed host=localhost reason=" in caplog.text
+
+
 def test_one_program_too_many_is_told_so(data: Path, caplog: pytest.LogCaptureFixture) -> None:
     """By the limit and its setting, and nothing was asked; commits do not count."""
     with tidelog.open(data, config={"tidelog.max.joined.connections": 2}) as logs:

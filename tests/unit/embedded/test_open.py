@@ -124,8 +124,11 @@ def test_defaults_and_overrides_are_told_apart(tmp_path: Path) -> None:
 
 def test_only_a_partitions_directory_can_be_read(tmp_path: Path) -> None:
     """Its name must say which; that there is none is a typed error."""
-    (tmp_path / "data").mkdir()
-    with pytest.raises(InvalidTopic):
+    (tmp_path / "any").mkdir()
+    with pytest.raises(InvalidTopic, match="does not have the form"):
+        tidelog.open_read_only(tmp_path / "any")
+    tidelog.open(tmp_path / "data").close()
+    with pytest.raises(InvalidTopic, match="a data directory: use open_directory_read_only"):
         tidelog.open_read_only(tmp_path / "data")
     with pytest.raises(UnknownTopicOrPartition):
         tidelog.open_read_only(tmp_path / "data" / "t-0")
