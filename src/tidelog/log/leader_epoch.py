@@ -241,15 +241,21 @@ class LeaderEpochCache:
             self._truncate(entries)
 
     def truncate_all(self) -> None:
-        """Forget all entries; the file follows as by ``flush_if_room``."""
+        """Forget all entries; the file follows at once, also an empty one, as Kafka's does.
+
+        If the disk is full, it follows later.
+        """
         self._entries = ()
-        self.flush_if_room()
+        self._flush_if_room()
 
     def flush_if_room(self) -> None:
         """Write the entries if the file is behind; if the disk is full, a later flush does."""
+        if self.is_dirty:
+            self._flush_if_room()
+
+    def _flush_if_room(self) -> None:
         try:
-            if self.is_dirty:
-                self.flush()
+            self.flush()
         except OSError as error:
             if error.errno not in PASSING:
                 raise

@@ -325,6 +325,16 @@ def test_all_epochs_are_dropped_even_if_the_disk_is_full() -> None:
     assert full.cache.is_dirty
 
 
+def test_a_log_that_is_emptied_has_a_file_that_says_so() -> None:
+    """As Kafka's has, also one that never had an epoch."""
+    place = Place()
+    place.cache.create()
+
+    place.cache.truncate_all()
+
+    assert place.fs.read(f"{DIRECTORY}/leader-epoch-checkpoint") == b"0\n0\n"
+
+
 def test_a_background_write_of_a_deleted_log_leaves_its_successor_alone() -> None:
     """A log was renamed to be deleted, and its topic made again, before the write could begin."""
     home = LogHome()
