@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.crash.power_cuts import outcomes
 from tests.machinery.log_home import LogHome, all_values
 from tests.machinery.scale import examples
 from tests.machinery.strategies import seeds
 
+from tidelog.log.log import Log
 from tidelog.testing import PowerCut, build_batch
 
 if TYPE_CHECKING:
-    from tests.conftest import Enumerated
+    from collections.abc import Callable
 
-    from tidelog.log.log import Log
+    from tests.conftest import Enumerated
 
 NOW_MS = 1_700_000_000_000
 SETTINGS = {"internal_segment_bytes": 400, "index_interval_bytes": 100, "segment_index_bytes": 80}
@@ -157,6 +159,48 @@ def test_a_truncation_survives_a_power_cut_as_before_or_after(cut: int, seed: in
 
     assert values[: len(survivors)] == survivors
     assert len(survivors) >= min(cut, 12)
+
+
+def full_log(seed: int, values: list[bytes]) -> tuple[LogHome, Log]:
+    """Return a log of four segments, all flushed."""
+    home = LogHome(seed, **SETTINGS)
+    log = home.open()
+    for value in values:
+        append(log, value)
+    log.flush()
+    return home, log
+
+
+@pytest.mark.parametrize(
+    ("act", "offset"),
+    [
+        (Log.truncate_to, 1),
+        (Log.truncate_fully_and_start_at, 3),
+        (Log.truncate_fully_and_start_at, 99),
+    ],
+)
+def test_a_truncation_that_is_stopped_leaves_a_prefix_of_the_log(
+    act: Callable[[Log, int], object], offset: int, enumerated: Enumerated
+) -> None:
+    """At each point of it no record is missing before one that is there, nor is the log damaged."""
+    values = [b"value-%d" % number for number in range(16)]
+    home, log = full_log(0, values)
+    before = len(home.fs.operations)
+    act(log, offset)
+    total = len(home.fs.operations) - before
+    enumerated("operations", total, at_least=20)
+    for operations in range(total):
+        home, log = full_log(operations, values)
+        home.fs.crash_after(operations)
+        with pytest.raises(PowerCut):
+            act(log, offset)
+        for outcome in outcomes(2):
+            left = home.copied(outcome.seed)
+            left.power_cut(outcome.kept)
+
+            survivors = all_values(left.open(clean=False))
+
+            assert list(enumerate(values))[: len(survivors)] == survivors
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -103,10 +103,12 @@ class LocalLog:
         return new
 
     def _rename(self, segments: Iterable[LogSegment], reason: str, undo: ExitStack) -> None:
-        """Rename the files of segments to ``.deleted``."""
+        """Rename the files of segments to ``.deleted``, each durably before the next."""
         for segment in segments:
             rename_to_deleted(self.context, segment, reason)
             undo.callback(segment.change_suffix, DELETED_SUFFIX, "")
+            # Else a power cut could keep the renames in another order, and leave a hole.
+            self._sync_directory()
 
     def _delete_leftovers(self, base_offset: int) -> None:
         for path_of in (log_file, offset_index_file, time_index_file, transaction_index_file):
@@ -134,7 +136,6 @@ class LocalLog:
             # The last to be called: a power cut must not put back the names that were taken back.
             undo.callback(self._sync_directory)
             self._rename(removed[::-1], f"truncation to offset {offset}", undo)
-            self._sync_directory()
             kept.cut_records(offset)
         with self.context.guard.watch("truncating", must_finish=True):
             self.segments.replace((), removed)
@@ -147,21 +148,17 @@ class LocalLog:
     def truncate_fully_and_start_at(self, offset: int) -> list[LogSegment]:
         """Drop everything and continue with one empty segment at ``offset``; return the removed.
 
-        An error is undone. Readers always find a segment.
+        The last segment is removed first, the new one made once none is left: as in
+        ``truncate_to`` a crash leaves no hole, nor the new one in the midst of old records. An
+        error is undone. Readers always find a segment.
         """
         removed = list(self.segments)
-        reason = f"full truncation to offset {offset}"
-        last = removed[-1]
         path = self.context.directory
         with self.context.guard.watch("truncating"), undone_on_error(path) as undo:
             undo.callback(self._sync_directory)  # as in ``truncate_to``
-            self._rename(removed[-2::-1], reason, undo)
-            if last.base_offset == offset:
-                self._rename([last], reason, undo)
+            self._rename(removed[::-1], f"full truncation to offset {offset}", undo)
             undo.callback(self._delete_leftovers, offset)
             new = self.context.open_segment(offset, preallocate=True)
-            if last.base_offset != offset:
-                self._rename([last], reason, undo)
             self._sync_directory()
         self.segments.replace([new], removed)
         delete_renamed(self.context, removed)

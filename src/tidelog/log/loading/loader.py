@@ -548,9 +548,9 @@ class LogLoader:
                 context.leaving.add(segment)
                 rename_to_deleted(context, segment, reason)
                 others.append(segment)
+            # Else a power cut could bring back this one, above the log's new end, and not the next.
+            self._fs.sync_directory(context.directory)
         delete_renamed(context, others)
-        # Else a power cut could bring a deleted segment back above the log's new end.
-        self._fs.sync_directory(context.directory)
 
     def _delete_snapshots(self, segments: Iterable[LogSegment]) -> None:
         offsets = [segment.base_offset for segment in segments]
