@@ -204,6 +204,23 @@ def test_a_truncation_that_is_stopped_leaves_a_prefix_of_the_log(
 
 
 @pytest.mark.parametrize("seed", range(12))
+def test_segments_that_retention_deletes_do_not_come_back(seed: int) -> None:
+    """Not one of them was flushed: a torn one that was back could not be loaded any more."""
+    home = LogHome(seed, **SETTINGS, retention_bytes=450, retention_ms=-1)
+    log = home.open()
+    for number in range(16):
+        append(log, b"value-%d" % number)
+    log.update_high_watermark(log.log_end_offset)
+    log.delete_old_segments()
+    start, recovery_point = log.log_start_offset, log.recovery_point
+    home.power_cut()
+
+    log = home.open(clean=False, recovery_point=recovery_point)
+
+    assert start == log.log_start_offset > 0
+
+
+@pytest.mark.parametrize("seed", range(12))
 def test_a_closed_log_is_durable_with_all_its_names(seed: int) -> None:
     """Closing makes durable also the name of a segment that nothing had flushed yet."""
     home = LogHome(seed, **SETTINGS)

@@ -6,7 +6,7 @@ Kafka has none of them: its log manager and its cleaner decide when.
 from __future__ import annotations
 
 import logging
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, TypeAlias
@@ -276,17 +276,8 @@ class OnDemand(OfOneProcess, ManagerPart):
         A partition that is gone is left out. Raises KafkaStorageError.
         """
         known = self._registry.logs()
-        logs = [known[key] for key in keys if key in known]
-        for log_dir in {self._log_dirs.of(log) for log in logs}:
+        for log_dir in {self._log_dirs.of(known[key]) for key in keys if key in known}:
             self._checkpointing.write(log_dir, DirectoryCheckpoints.write_log_starts)
-        for log in logs:
-            # Where a log starts with a segment there is no line: those before must stay deleted.
-            if 0 < log.local_log_start_offset == log.segments.first_base_offset:
-                with (
-                    self._log_dirs.failing(log.data_dir, f"deleting segments of {log}"),
-                    suppress(FileNotFoundError),  # the topic was deleted meanwhile
-                ):
-                    self._machine.fs.sync_directory(log.directory)
 
     def _config_of(self, key: TopicPartition, log: Log, terms: Terms) -> LogConfig:
         """Return the settings of a log on these terms."""

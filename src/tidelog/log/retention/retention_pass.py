@@ -120,9 +120,12 @@ def _is_active_replaced(state: LogState) -> bool:
 
 
 def _take_out(state: LogState, segments: Sequence[LogSegment]) -> None:
-    """Raise the log start above ``segments``, the oldest, and take them out of the set."""
+    """Raise the log start above ``segments``, the oldest, durably, and take them out of the set."""
     if not segments:
         return
+    # The recovery point rises with the start, and no checkpoint has a start that is a segment's:
+    # if they came back after a power cut, they would be in the log, perhaps torn.
+    state.context.fs.sync_directory(state.context.directory)
     following = state.local.segments.higher(segments[-1].base_offset)
     if following is not None:
         increment_log_start_locked(state, following.base_offset)
