@@ -156,6 +156,21 @@ def test_there_is_no_deletion_without_room_for_a_mark() -> None:
     assert (list(manager.topics()), logs_of_t(home)) == (["other"], [])
 
 
+def test_a_deletion_that_was_refused_does_not_happen_after_a_power_cut() -> None:
+    """The mark in the first directory was durable, so its removal has to be."""
+    home, manager = full(0, Loading.ALL)
+    home.fs.fail("open", ".deleted", OSError(errno.ENOSPC, "no inode left"), skipped=1)
+
+    with pytest.raises(KafkaStorageError):
+        manager.delete_topic("t")
+    home.fs.set_free_bytes(None)
+    home.fs.power_cut("none")
+    home.scheduler.forget()
+
+    with home.open() as manager:
+        assert "t" in manager.topics()
+
+
 def test_a_topic_of_the_name_can_be_created_after_a_deletion_on_a_full_disk() -> None:
     """The mark names the id of the deleted topic, and is gone with the next catalogue."""
     home, manager = full(0, Loading.ALL)

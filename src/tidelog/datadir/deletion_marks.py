@@ -34,9 +34,11 @@ def mark_deleted(fs: FileSystem, data_dir: str, topic_id: UUID) -> None:
 
 
 def delete_mark(fs: FileSystem, data_dir: str, topic_id: UUID) -> None:
-    """Delete the mark of a topic; nothing if there is none."""
+    """Delete the mark of a topic, durably; nothing if there is none."""
     with suppress(FileNotFoundError):
         fs.delete(_path(data_dir, topic_id))
+    # Of a deletion that was refused: if it came back, the next start would delete the topic.
+    fs.sync_directory(data_dir)
 
 
 def marked_topics(fs: FileSystem, data_dir: str) -> frozenset[UUID]:
