@@ -134,11 +134,15 @@ class DirectoryCheckpoints:
         self.write_log_starts(logs)
         self._merge(RECOVERY_POINT_FILE, logs, lines)
 
-    def lower_recovery_point(self, key: tuple[str, int], offset: int) -> None:
-        """Lower the line of a log to ``offset`` if it is above; durable on return."""
+    def lower(self, key: tuple[str, int], offset: int) -> None:
+        """Lower the recovery point and the start of a log to ``offset``, durably, if it is above.
+
+        The recovery point goes first: what lies between the two need not be flushed.
+        """
         with self._lock:
-            if self.recovery_point(key) > offset:
-                self._merge(RECOVERY_POINT_FILE, [key], {key: offset})
+            for name in (RECOVERY_POINT_FILE, LOG_START_OFFSET_FILE):
+                if self._lines[name].get(key, 0) > offset:
+                    self._merge(name, [key], {key: offset})
 
     def write_log_starts(self, logs: Mapping[tuple[str, int], Log]) -> None:
         """Write down where those of ``logs`` start that start within a segment."""

@@ -109,12 +109,13 @@ class LogTruncation(ManagerPart):
         return None
 
     def _lower_line(self, key: TopicPartition, log: Log, offset: int) -> None:
-        """Lower the line of its recovery point before a log is truncated.
+        """Lower the lines of recovery point and start before a log is truncated.
 
-        Kafka writes it after: where that fails, the log grows into a line that is above its end.
+        Kafka writes them after: where that fails, the log grows into a line that is above its end,
+        and a start that finds the end below the line of the log's start deletes all of it.
         """
-        with log.watch("lowering its recovery point"):
-            self._log_dirs.of(log).checkpoints.lower_recovery_point(key, offset)
+        with log.watch("lowering its checkpoints"):
+            self._log_dirs.of(log).checkpoints.lower(key, offset)
 
     def _cleaning_paused(
         self, key: TopicPartition, log: Log, offset: int

@@ -195,3 +195,25 @@ def test_epochs_that_others_give_are_left_to_them() -> None:
         manager.partition(*KEY).follow(3)
         manager.truncation.truncate_to({KEY: 2})
         assert [one.epoch for one in manager.partition(*KEY).log.epochs.entries] == [0]
+
+
+def test_a_truncation_that_cannot_lower_the_start_in_its_file_is_refused() -> None:
+    """With the old start in there, the next one would delete what was appended below it since."""
+    home = ManagerHome(retention_ms=-1)
+    manager = home.open()
+    manager.create_topic("t")
+    fill(manager, "t", 0, 10)
+    manager.partition(*KEY).log.flush()
+    manager.on_demand.delete_records(TopicPartition(*KEY), 8)
+    manager.on_demand.keep_deleted([TopicPartition(*KEY)])
+    home.fs.fail("rename", "log-start-offset-checkpoint", OSError(errno.ENOSPC, "full"))
+
+    with pytest.raises(KafkaStorageError):
+        manager.truncation.truncate_to({KEY: 1})
+    fill(manager, "t", 0, 3)
+    manager.partition(*KEY).log.flush()
+    home.restart()
+
+    with home.open() as manager:
+        log = manager.partition(*KEY).log
+        assert (log.log_start_offset, log.log_end_offset) == (8, 13)

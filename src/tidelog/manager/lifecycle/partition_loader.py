@@ -55,7 +55,7 @@ def take_in(
                 # A recovery would begin at the line once the log has grown past it, and take what
                 # lies below for flushed.
                 with log.watch("lowering its recovery point"):
-                    log_dir.checkpoints.lower_recovery_point(key, log.recovery_point)
+                    log_dir.checkpoints.lower(key, log.recovery_point)
             shared.cleaning.settle_line(log, key)
             log.begin_epoch_with_append(log_dir.least_epoch)
             # Before it is served: after that the checkpoint of what readers saw is written again.
