@@ -139,10 +139,17 @@ class DirectoryCheckpoints:
 
         The recovery point goes first: what lies between the two need not be flushed.
         """
+        for name in (RECOVERY_POINT_FILE, LOG_START_OFFSET_FILE):
+            self._lower(name, key, offset)
+
+    def lower_high_watermark(self, key: tuple[str, int], offset: int) -> None:
+        """Lower up to where readers of a log see to ``offset``, durably, if it is above."""
+        self._lower(HIGH_WATERMARK_FILE, key, offset)
+
+    def _lower(self, name: str, key: tuple[str, int], offset: int) -> None:
         with self._lock:
-            for name in (RECOVERY_POINT_FILE, LOG_START_OFFSET_FILE):
-                if self._lines[name].get(key, 0) > offset:
-                    self._merge(name, [key], {key: offset})
+            if self._lines[name].get(key, 0) > offset:
+                self._merge(name, [key], {key: offset})
 
     def write_log_starts(self, logs: Mapping[tuple[str, int], Log]) -> None:
         """Write down where those of ``logs`` start that start within a segment."""

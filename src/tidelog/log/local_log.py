@@ -145,20 +145,25 @@ class LocalLog:
             kept.flush()
         return removed
 
-    def truncate_fully_and_start_at(self, offset: int) -> list[LogSegment]:
+    def truncate_fully_and_start_at(self, offset: int, log_end_offset: int) -> list[LogSegment]:
         """Drop everything and continue with one empty segment at ``offset``; return the removed.
 
-        The last segment is removed first, the new one made once none is left: as in
-        ``truncate_to`` a crash leaves no hole, nor the new one in the midst of old records. An
-        error is undone. Readers always find a segment.
+        The first segment is removed first, as by retention: a crash leaves no hole between those
+        that are left. Only a new segment in the midst of the last one is made when that is gone, as
+        readers should always find a segment. An error is undone.
         """
         removed = list(self.segments)
+        *others, last = removed
+        reason = f"full truncation to offset {offset}"
         path = self.context.directory
         with self.context.guard.watch("truncating"), undone_on_error(path) as undo:
             undo.callback(self._sync_directory)  # as in ``truncate_to``
-            self._rename(removed[::-1], f"full truncation to offset {offset}", undo)
+            is_behind = offset > last.base_offset and offset >= log_end_offset
+            self._rename(others if is_behind else removed, reason, undo)
             undo.callback(self._delete_leftovers, offset)
             new = self.context.open_segment(offset, preallocate=True)
+            if is_behind:
+                self._rename([last], reason, undo)
             self._sync_directory()
         self.segments.replace([new], removed)
         delete_renamed(self.context, removed)

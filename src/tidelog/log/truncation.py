@@ -72,7 +72,7 @@ def truncate_fully_locked(
     _check_not_pinned(state)
     state.archived = None  # another log begins
     with state.cutting():
-        state.local.truncate_fully_and_start_at(offset)
+        state.local.truncate_fully_and_start_at(offset, state.offsets.log_end_offset)
         state.end_contradiction()
         with _all_or_offline(state):
             state.epochs.truncate_all()

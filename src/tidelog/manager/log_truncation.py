@@ -58,7 +58,7 @@ class LogTruncation(ManagerPart):
         """Empty a log and continue at ``offset``; nothing if it is not open."""
 
         def truncate(log: Log) -> bool:
-            self._lower_line(key, log, offset)
+            self._lower_lines(key, log, offset)
             log.truncate_fully_and_start_at(offset)
             return True
 
@@ -73,7 +73,7 @@ class LogTruncation(ManagerPart):
         """Truncate a log to ``offset``; return it if that dropped a record."""
 
         def truncate(log: Log) -> bool:
-            self._lower_line(key, log, max(offset, 0))
+            self._lower_lines(key, log, max(offset, 0))
             return log.truncate_to(offset)
 
         return self._truncate(key, truncate, lambda log: self._cleaning_paused(key, log, offset))
@@ -108,14 +108,17 @@ class LogTruncation(ManagerPart):
                     return log
         return None
 
-    def _lower_line(self, key: TopicPartition, log: Log, offset: int) -> None:
-        """Lower the lines of recovery point and start before a log is truncated.
+    def _lower_lines(self, key: TopicPartition, log: Log, offset: int) -> None:
+        """Lower the lines of a log's checkpoints before it is truncated to ``offset``.
 
         Kafka writes them after: where that fails, the log grows into a line that is above its end,
-        and a start that finds the end below the line of the log's start deletes all of it.
+        and a start that finds the end below the line of the log's start deletes all of it. Readers
+        beside would take for lost what is gone and below the line up to which they see.
         """
+        checkpoints = self._log_dirs.of(log).checkpoints
         with log.watch("lowering its checkpoints"):
-            self._log_dirs.of(log).checkpoints.lower(key, offset)
+            checkpoints.lower_high_watermark(key, offset)
+            checkpoints.lower(key, offset)
 
     def _cleaning_paused(
         self, key: TopicPartition, log: Log, offset: int

@@ -9,6 +9,7 @@ import pytest
 from tests.machinery.manager_home import ManagerHome, fill
 
 from tidelog.errors import InvalidArgument, KafkaStorageError
+from tidelog.readonly.read_only_log import open_read_only
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
@@ -217,3 +218,27 @@ def test_a_truncation_that_cannot_lower_the_start_in_its_file_is_refused() -> No
     with home.open() as manager:
         log = manager.partition(*KEY).log
         assert (log.log_start_offset, log.log_end_offset) == (8, 13)
+
+
+def test_readers_beside_miss_nothing_while_a_log_is_truncated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is gone, and below the line up to which readers see, would pass for lost."""
+    home = ManagerHome()
+    manager = home.open()
+    manager.create_topic("t")
+    for _ in range(6):
+        append(manager, (b"k", b"v"))
+    manager.flush()
+    rename, seen = home.fs.rename, []
+
+    def rename_and_look(source: str, target: str) -> None:
+        rename(source, target)
+        if target.endswith(".log.deleted"):
+            with open_read_only("/data/t-0", fs=home.fs) as log:
+                seen.append([record.offset for record in log.records()])
+
+    monkeypatch.setattr(home.fs, "rename", rename_and_look)
+    manager.truncation.truncate_to({KEY: 2})
+
+    assert seen == [[0, 1]] * 4
