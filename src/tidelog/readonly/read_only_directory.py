@@ -342,7 +342,6 @@ class ReadOnlyDirectory(Told):
 
     def known_topic(self, name: str) -> ReadOnlyTopic | None:
         """Return one topic; None where there is none, as of a directory that waits for deletion."""
-        check_topic_type(name)
         placed = self._of(name)
         is_there = name in placed.found_by_topic
         if not is_there and name != METADATA_TOPIC:
@@ -453,6 +452,7 @@ class ReadOnlyDirectory(Told):
         Each look reads the catalogue and lists the directories: one for each of many topics would
         take time with the square of their number.
         """
+        check_topic_type(topic)
         if "_placed" not in self.__dict__ and topic not in self._of_topics:
             if len(self._of_topics) >= _ONE_BY_ONE:
                 return self._placed

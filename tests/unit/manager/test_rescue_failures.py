@@ -283,7 +283,7 @@ def test_what_is_at_the_target_is_left_alone() -> None:
     assert home.fs.list(NEW + BESIDE) == ["mine"]
     with pytest.raises(InvalidArgument, match="is in the source, /:"):
         home.rescue("/")
-    with pytest.raises(InvalidArgument, match="/data/t-0 is one partition"):
+    with pytest.raises(InvalidArgument, match="/data/t-0 is the directory of one partition"):
         home.rescue(LOG)
 
 
