@@ -14,7 +14,6 @@ from tidelog.cleaner.rewriting.background_writers import BackgroundWriters
 from tidelog.cleaner.rewriting.delete_horizon import legacy_horizon_of
 from tidelog.cleaner.rewriting.segment_copy import CleaningRound, CountedCopy, SegmentCopier
 from tidelog.cleaner.rewriting.swap import SegmentSwapper
-from tidelog.cleaner.source_log import segments_to_copy
 from tidelog.cleaner.stats import CleanerStats
 from tidelog.errors import InvalidArgument
 from tidelog.kernels.runtime.gate import use_kernels
@@ -121,7 +120,7 @@ class Cleaner:
         log.flush()
         end_offset = cleaning_round.offset_map.latest_offset + 1
         try:
-            groups = groups_of(segments_to_copy(log, end_offset), to_clean, config)
+            groups = groups_of(log, end_offset, to_clean, config)
             for group, end in zip(groups, ends_of(groups, end_offset), strict=True):
                 swapper.clean_segments(group, end)
             swapper.join()
@@ -156,7 +155,7 @@ class Cleaner:
         copier = SegmentCopier(cleaning_round._replace(on_dropped=on_dropped), stats, self._io)
         end_offset = cleaning_round.offset_map.latest_offset + 1
         # Without a target, and with the producers of one moment, all may be one group.
-        segments = segments_to_copy(log, end_offset)
+        segments = [segment for segment in log.segments if segment.base_offset < end_offset]
         following = [segment for segment in log.segments if segment.base_offset >= end_offset]
         copier.copy(segments, following, log.active_producers(), CountedCopy())
         return CleaningResult(end_offset, stats)
@@ -205,9 +204,10 @@ def is_worth_kernels(log: SourceLog, end_offset: int) -> bool:
 
 
 def groups_of(
-    segments: Sequence[LogSegment], to_clean: OffsetsToClean, config: LogConfig
+    log: Log, end_offset: int, to_clean: OffsetsToClean, config: LogConfig
 ) -> list[list[LogSegment]]:
     """Return the segments to copy, in groups of which each becomes one segment."""
+    segments = [segment for segment in log.segments if segment.base_offset < end_offset]
     sizes = sizes_of(segments, to_clean.first_uncleanable_offset)
     limits = GroupLimits(config.segment_size_bytes, config.segment_index_bytes)
     remaining = iter(segments)

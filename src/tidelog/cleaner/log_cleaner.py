@@ -210,6 +210,9 @@ class LogCleaner(OfOneProcess):
         result = None
         try:
             self._check_done(key, generation)
+            # A power cut may have torn them, as they need not be flushed; and while a cleaning
+            # fails, retention waits.
+            log.delete_segments_below_start()
             result = self._cleaner(key, generation).clean(
                 *(log, to_clean.offsets, now_ms),
                 on_swapped=lambda end: self.manager.note_swapped(key, log, end),

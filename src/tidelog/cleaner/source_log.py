@@ -7,7 +7,7 @@ same code plans a cleaning beside a writer. Kafka plans no cleaning.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Protocol, overload
+from typing import TYPE_CHECKING, Protocol
 
 from tidelog.records.damage.sound_offsets import GREATEST_OFFSET
 from tidelog.segment.txn_index import HasAborted, collect_aborted
@@ -16,11 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tidelog.config.log_config import LogConfig
-    from tidelog.log.log import Log
     from tidelog.log.producers.producer_entry import ProducerStateEntry
     from tidelog.records.damage.sound_offsets import OffsetBounds
     from tidelog.records.file_records import FileRecords
-    from tidelog.segment.segment import LogSegment
     from tidelog.segment.txn_index import AbortedTxn
 
 
@@ -139,20 +137,3 @@ class SourceLog(Protocol):
 
     def active_producers(self) -> Mapping[int, ProducerStateEntry]:
         """Return the producers that have not expired, by id."""
-
-
-@overload
-def segments_to_copy(log: Log, end_offset: int) -> Sequence[LogSegment]: ...
-
-
-@overload
-def segments_to_copy(log: SourceLog, end_offset: int) -> Sequence[SourceSegment]: ...
-
-
-def segments_to_copy(log: SourceLog, end_offset: int) -> Sequence[SourceSegment]:
-    """Return the segments that a cleaning up to an offset copies: those from the log start on.
-
-    A power cut may have torn the others, which wait for their deletion, as they need not be
-    flushed; and while a cleaning fails, retention waits.
-    """
-    return log.segments.overlapping(log.log_start_offset, end_offset)

@@ -8,13 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.machinery.cleaning import CleanerHome, kept
-from tests.machinery.spread_workers import SerialWorkers
 
-from tidelog.cleaner.cleanable_range import OffsetsToClean
 from tidelog.cleaner.cleaner_manager import LogCleanerManager
 from tidelog.cleaner.log_cleaner import LogCleaner
 from tidelog.cleaner.rewriting.background_writers import TASK_NAME, Job
-from tidelog.cleaner.spread.spread_cleaner import SpreadCleaner
 from tidelog.cleaner.states import Event, Phase
 from tidelog.cleaner.throttle import STOP_POLL_MS
 from tidelog.config.broker_config import BrokerConfig
@@ -258,27 +255,6 @@ def test_damage_below_the_log_start_stops_no_cleaning() -> None:
 
     assert place.cleaner.run_once()
     assert place.log.segments.base_offsets == [6, 12]
-    assert place.offsets() == [10, 11]
-    place.log.close()
-
-
-def test_damage_below_the_log_start_stops_no_cleaning_on_demand() -> None:
-    """Nor its plan, be it of this process or of many."""
-    place = Place({"cleanup_policy": ("compact", "delete")})
-    home = place.home
-    place.fill()
-    place.fill()
-    place.log.delete_records(6)
-    place.damage()
-    workers = SerialWorkers(home.fs, home.clock, Random(0))
-    many = SpreadCleaner(workers, clock=home.clock, fs=home.fs, rng=Random(0))
-    one, due, now_ms = home.cleaner(), OffsetsToClean(6, 12), home.clock.now_ms()
-
-    read = [each.plan(place.log, due, now_ms).stats.records_read for each in (many, one)]
-    many.clean(place.log, due, now_ms)
-    one.clean(place.log, due, now_ms)
-
-    assert read == [6, 6]
     assert place.offsets() == [10, 11]
     place.log.close()
 

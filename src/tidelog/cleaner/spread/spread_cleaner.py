@@ -16,7 +16,7 @@ from tidelog.cleaner.rewriting.batch_retention import LastOfProducer
 from tidelog.cleaner.rewriting.cleaned_transactions import CleanedTransactions
 from tidelog.cleaner.rewriting.delete_horizon import legacy_horizon_of
 from tidelog.cleaner.rewriting.swap import split_overflowed, swap_in
-from tidelog.cleaner.source_log import AbortedSearch, segments_to_copy
+from tidelog.cleaner.source_log import AbortedSearch
 from tidelog.cleaner.spread.entries import KeyCollision
 from tidelog.cleaner.spread.plan import FileGroup, SourceFile, SpreadPlan
 from tidelog.cleaner.spread.stages import replay
@@ -112,10 +112,10 @@ class SpreadCleaner:
         error before that leaves the log as it was.
         """
         config, log_start = config or log.config, log.log_start_offset
-        segments = segments_to_copy(log, to_clean.first_uncleanable_offset)
         with log.watch("cleaning"):
-            groups = _file_groups(segments, to_clean, config)
-            plan = self._plan_of(log, segments, to_clean, now_ms, config, groups=groups)
+            groups = _file_groups(log, to_clean, config)
+            plan = self._plan_of(log, to_clean, now_ms, config, groups=groups)
+        segments = [each for each in log.segments if each.base_offset < plan.files[-1].end_offset]
         started_ns = self._clock.monotonic_ns()
         try:
             rewritten = self._run(plan)
@@ -135,14 +135,12 @@ class SpreadCleaner:
     def plan(self, log: SourceLog, to_clean: OffsetsToClean, now_ms: int) -> CleaningResult:
         """Do what ``clean`` does, but write nothing; ``log`` may be a snapshot of one."""
         started_ns = self._clock.monotonic_ns()
-        segments = segments_to_copy(log, to_clean.first_uncleanable_offset)
-        plan = self._plan_of(log, segments, to_clean, now_ms, log.config)
+        plan = self._plan_of(log, to_clean, now_ms, log.config)
         return self._result(plan, self._run(plan), started_ns)
 
     def _plan_of(
         self,
         log: SourceLog,
-        segments: Sequence[SourceSegment],
         to_clean: OffsetsToClean,
         now_ms: int,
         config: LogConfig,
@@ -151,6 +149,7 @@ class SpreadCleaner:
     ) -> SpreadPlan:
         """Return the plan of one cleaning of ``log``; without ``groups`` it writes nothing."""
         end = to_clean.first_uncleanable_offset
+        segments = [segment for segment in log.segments if segment.base_offset < end]
         files = tuple(_source_files(log, segments))
         return SpreadPlan(
             directory=log.directory,
@@ -191,8 +190,8 @@ class SpreadCleaner:
         self, log: Log, plan: SpreadPlan, segments: Sequence[LogSegment], log_start: int
     ) -> None:
         """Raise CleaningAborted unless the log is as it was planned."""
-        now = segments_to_copy(log, plan.files[-1].end_offset)
-        reason = "" if now == segments else "its segments changed"
+        now = [each for each in log.segments if each.base_offset < plan.files[-1].end_offset]
+        reason = "" if now == list(segments) else "its segments changed"
         if log.log_start_offset != log_start:
             reason = f"its log start offset was {log_start} and is {log.log_start_offset}"
         for file in plan.files if not reason else ():
@@ -271,7 +270,7 @@ def _states_before(plan: SpreadPlan, found: Sequence[FileEvents]) -> list[Cleane
 
 def _source_files(log: SourceLog, segments: Sequence[SourceSegment]) -> list[SourceFile]:
     """Return the segments as workers are given them."""
-    everything = [each for each in log.segments if each.base_offset >= segments[0].base_offset]
+    everything = list(log.segments)
     search, found = AbortedSearch(everything), []
     for number, segment in enumerate(segments):
         start, is_last = segment.base_offset, number + 1 == len(everything)
@@ -283,11 +282,10 @@ def _source_files(log: SourceLog, segments: Sequence[SourceSegment]) -> list[Sou
     return found
 
 
-def _file_groups(
-    segments: Sequence[LogSegment], to_clean: OffsetsToClean, config: LogConfig
-) -> tuple[FileGroup, ...]:
+def _file_groups(log: Log, to_clean: OffsetsToClean, config: LogConfig) -> tuple[FileGroup, ...]:
+    end = to_clean.first_uncleanable_offset
     found, start = [], 0
-    for group in groups_of(segments, to_clean, config):
+    for group in groups_of(log, end, to_clean, config):
         found.append(FileGroup(start, start + len(group)))
         start += len(group)
     return tuple(found)
