@@ -69,10 +69,10 @@ class BusyDirectory:
         """Return a transaction; as ``Logs.transaction``."""
         return Transaction(self, self._path, txn, codec=codec)
 
-    def look(self, topic: str) -> None:
-        """Look up a topic now, unless it is known."""
-        self._found.look(topic)
+    def look(self, topic: str) -> bool:
+        """Look up a topic now, unless it is known; return whether it was not."""
         self._listed  # noqa: B018 - it is kept
+        return self._found.look(topic)
 
     def topics(self) -> dict[str, Topic]:
         """Return every topic by name."""

@@ -50,8 +50,8 @@ if TYPE_CHECKING:
 class Looked(Protocol):
     """Directories in which topics are looked up, each once."""
 
-    def look(self, topic: str) -> None:
-        """Look up a topic, unless it is known."""
+    def look(self, topic: str) -> bool:
+        """Look up a topic, unless it is known; return whether it was not."""
 
 
 T = TypeVar("T", bound=Looked)
@@ -364,9 +364,9 @@ class RecentLook(Generic[T]):
         if looked is None or now_ns > looked[0]:
             looked = now_ns + self._recent_ns, self._open_now()
         until_ns, directory = looked
-        directory.look(topic)
-        end_ns = self._clock.monotonic_ns()
-        until_ns = max(until_ns, end_ns + _LOOKS * (end_ns - now_ns))
+        if directory.look(topic):  # else one that is asked all the time would never look again
+            end_ns = self._clock.monotonic_ns()
+            until_ns = max(until_ns, end_ns + _LOOKS * (end_ns - now_ns))
         self._looked = until_ns, directory
         return until_ns, directory
 

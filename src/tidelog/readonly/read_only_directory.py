@@ -111,7 +111,7 @@ class ReadOnlyDirectory(Told):
             self._by_real_path.setdefault(self._fs.real_path(one), part)
         self.parts: Final = tuple(self._by_real_path.values())
         self._of_topics: dict[str, Placement] = {}
-        """What was looked up of single topics, as long as few are asked for."""
+        """Topics that were looked up one by one, up to ``_ONE_BY_ONE``; then all are together."""
 
     def _told(self) -> str:
         paths = ", ".join(map(repr, self.paths))
@@ -292,9 +292,14 @@ class ReadOnlyDirectory(Told):
         missing = (gone.partition for gone in self._missing_of(topic))
         return sorted({*self.topic(topic).partitions, *missing})
 
-    def look(self, topic: str) -> None:
-        """Look up where the partitions of a topic are, unless that is known."""
+    def look(self, topic: str) -> bool:
+        """Look up where the partitions of a topic are, unless that is known.
+
+        Returns whether it was not.
+        """
+        is_known = self._knows(topic)
         self._of(topic)
+        return not is_known
 
     def look_again(self) -> None:
         """Forget what was looked up: a partition that is gone may have been moved meanwhile."""
@@ -452,12 +457,15 @@ class ReadOnlyDirectory(Told):
         Each look reads the catalogue and lists the directories: one for each of many topics would
         take time with the square of their number.
         """
-        check_topic_type(topic)
-        if "_placed" not in self.__dict__ and topic not in self._of_topics:
+        if not self._knows(topic):
             if len(self._of_topics) >= _ONE_BY_ONE:
                 return self._placed
             self._of_topics[topic] = find_partitions(self.parts, topic)
         return self._of_topics.get(topic) or self._placed
+
+    def _knows(self, topic: str) -> bool:
+        check_topic_type(topic)
+        return "_placed" in self.__dict__ or topic in self._of_topics
 
     def _topic(self, name: str) -> ReadOnlyTopic:
         placed = self._of(name)

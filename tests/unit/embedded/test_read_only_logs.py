@@ -10,7 +10,7 @@ from tests.machinery.counted_lines import Lines
 from tests.machinery.directory_home import DataHome, record
 
 import tidelog
-from tidelog.embedded.read_only_logs import ReadOnlyLogs
+from tidelog.embedded.read_only_logs import ReadOnlyLogs, RecentLook
 from tidelog.errors import (
     InvalidArgument,
     KafkaStorageError,
@@ -44,6 +44,32 @@ def test_topics_and_records_are_seen_beside_their_writer(tmp_path: Path) -> None
         assert view.count_records("t").records == 2
         with view.open("t", 0) as log:
             assert log.log_end_offset == 2
+
+
+def test_what_is_asked_all_the_time_is_looked_up_again() -> None:
+    """Only a look extends the time in which it counts as recent, and by ten times its own."""
+    clock, opened = ManualClock(), []
+
+    class Directory:
+        """A directory whose look takes 100 ms, and a question about what is known 1 ms."""
+
+        is_known = False
+
+        def look(self, _topic: str) -> bool:
+            """Look, the first time."""
+            clock.advance(1 if self.is_known else 100)
+            was_known, self.is_known = self.is_known, True
+            return not was_known
+
+    def open_now() -> Directory:
+        opened.append(clock.monotonic_ns())
+        return Directory()
+
+    recent = RecentLook(open_now, clock, 200_000_000)
+    for _ in range(2100):
+        recent("t")
+
+    assert [at // 1_000_000 - opened[0] // 1_000_000 for at in opened] == [0, 1101, 2202]
 
 
 class ListedFiles(CrashFileSystem):
