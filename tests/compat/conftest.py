@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Unpack
 
 import pytest
+from tests.compat.two_logs import KafkaLog
 
 import tidelog
 from tidelog.codec.compression import Codec
@@ -217,6 +218,14 @@ def java(tmp_path_factory: pytest.TempPathFactory) -> Java:
     sources = sorted(str(path) for path in HERE.glob("*.java"))
     subprocess.run([compiler, "-cp", f"{JARS}/*", "-d", str(classes), *sources], check=True)
     return Java(program, classes)
+
+
+@pytest.fixture(scope="module")
+def kafka_log(java: Java) -> Iterator[KafkaLog]:
+    """Kafka's log, in one Java for all tests of a file."""
+    made = KafkaLog(java)
+    yield made
+    made.stop()
 
 
 @pytest.fixture(scope="session")

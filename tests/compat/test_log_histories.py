@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.compat.conftest import Java
     from tests.compat.two_logs import Answer, OneLog
     from tests.conftest import Enumerated
 
@@ -37,14 +36,6 @@ BLOCKS: Final = 10
 FIRST_SEED: Final = int(os.environ.get("HISTORY_SEED", "0"))
 NOW_MS: Final = 1_700_000_000_000
 FIRST: Final = f"{0:020d}"
-
-
-@pytest.fixture(scope="module")
-def kafka_log(java: Java) -> Iterator[KafkaLog]:
-    """One Java for all histories of a worker."""
-    made = KafkaLog(java)
-    yield made
-    made.stop()
 
 
 def run(kafka_log: KafkaLog, seeds: range, folder: Path, enumerated: Enumerated) -> None:

@@ -34,9 +34,8 @@ import tidelog
 from tidelog.errors import TidelogError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-    from tests.compat.conftest import Java
     from tests.compat.two_logs import Answer, OneLog
     from tests.conftest import Enumerated
 
@@ -67,14 +66,6 @@ def stored_logs() -> list[StoredLog]:
             settings = {**SMALL_INDEXES, **settings}
             found.append(StoredLog(origin, folder.name, files, about["takenAtMs"], settings))
     return found
-
-
-@pytest.fixture(scope="module")
-def kafka_log(java: Java) -> Iterator[KafkaLog]:
-    """One Java for all cases of a worker."""
-    made = KafkaLog(java)
-    yield made
-    made.stop()
 
 
 def use(log: OneLog, case: RecoveryCase, directory: Path) -> dict[str, Any]:

@@ -9,21 +9,11 @@ from tests.compat.two_logs import KafkaLog, OwnLog, opening
 from tests.machinery.overflowed_segment import COMMITTED, NOW_MS, OVERFLOWED, TXN_INDEX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.compat.conftest import Java
     from tests.compat.two_logs import OneLog
 
 pytestmark = [pytest.mark.compat, pytest.mark.slow]
-
-
-@pytest.fixture
-def kafka_log(java: Java) -> Iterator[KafkaLog]:
-    """Kafka's log in a Java of its own."""
-    made = KafkaLog(java)
-    yield made
-    made.stop()
 
 
 def lay(directory: Path) -> Path:

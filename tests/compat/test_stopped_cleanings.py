@@ -11,23 +11,13 @@ import tidelog
 from tidelog.testing import build_batch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.compat.conftest import Java
 
 pytestmark = [pytest.mark.compat, pytest.mark.slow]
 
 NOW_MS = 1_700_000_000_000
 CONFIG = {"cleanup.policy": "delete", "retention.ms": "-1"}
-
-
-@pytest.fixture
-def kafka_log(java: Java) -> Iterator[KafkaLog]:
-    """Kafka's log in a Java of its own."""
-    made = KafkaLog(java)
-    yield made
-    made.stop()
 
 
 def batch(offset: int) -> bytes:

@@ -24,6 +24,13 @@ LEFT = [0, 4, 5, 7, 8, 9]
 """The offsets of those that compaction leaves."""
 
 
+def append_keys(manager: LogManager) -> None:
+    """Create topic t, and append a record of each of ``KEYS``."""
+    manager.create_topic("t", 1, COMPACT)
+    for key in KEYS:
+        Logs(manager).append("t", bytes(600), key=b"%c" % key)
+
+
 def cleaned_in_part(manager: LogManager, offset: int, error: type[BaseException]) -> None:
     """Begin to clean topic t, and end that with an error once no record is left at an offset."""
     log = manager.partition(*KEY).log
@@ -57,9 +64,7 @@ def test_what_an_unfinished_cleaning_left_out_is_not_taken_for_lost(
     """When the topic is compacted no longer; until then the next cleaning does the rest."""
     home = ManagerHome(file_delete_delay_ms=0)
     with home.open() as manager:
-        manager.create_topic("t", 1, COMPACT)
-        for key in KEYS:
-            Logs(manager).append("t", bytes(600), key=b"%c" % key)
+        append_keys(manager)
 
         cleaned_in_part(manager, offset, error)
 
@@ -91,9 +96,7 @@ def test_the_mark_of_a_segment_raises_the_cleaners_line(mark: str, line: list[st
     """
     home = ManagerHome()
     with home.open() as manager:
-        manager.create_topic("t", 1, COMPACT)
-        for key in KEYS:
-            Logs(manager).append("t", bytes(600), key=b"%c" % key)
+        append_keys(manager)
         manager.on_demand.compact("t")
         assert offsets(manager) == LEFT
     name = f"/data/t-0/{4:020}"
@@ -110,9 +113,7 @@ def test_a_cleaning_leaves_no_mark() -> None:
     """The cleaner's checkpoint says as much."""
     home = ManagerHome()
     with home.open() as manager:
-        manager.create_topic("t", 1, COMPACT)
-        for key in KEYS:
-            Logs(manager).append("t", bytes(600), key=b"%c" % key)
+        append_keys(manager)
         manager.on_demand.compact("t")
 
         assert not [name for name in home.files("/data/t-0") if ".cleaned" in name]
@@ -123,9 +124,7 @@ def test_a_log_that_a_full_disk_stopped_in_a_cleaning_has_its_line(end: str, kep
     """Once it is opened again; a replacement without records is taken back then."""
     home = ManagerHome(file_delete_delay_ms=0)
     with home.open() as manager:
-        manager.create_topic("t", 1, COMPACT)
-        for key in KEYS:
-            Logs(manager).append("t", bytes(600), key=b"%c" % key)
+        append_keys(manager)
         home.fs.fail("rename", f"{2:020}.{end}", OSError(ENOSPC, "full"), count=1)
         with pytest.raises(KafkaStorageError):
             manager.on_demand.compact("t")
