@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from tidelog.codec.varint import Bytes
 
 REQUEST_LOG: Final = logging.getLogger("tidelog.broker.requests")
-_MOST_SIGNS: Final = 100
-"""What is shown of a client id: it comes from outside, and may have 32,767 bytes."""
+_ID_LENGTH: Final = 100
+"""How many characters of a client id are logged: clients choose it, up to 32,767 bytes long."""
 
 
 class RequestLine:
@@ -61,6 +61,6 @@ class RequestLine:
             " response_bytes=%d local_time_ms=%.3f remote_time_ms=%.3f"
             " response_queue_time_ms=%.3f response_send_time_ms=%.3f total_time_ms=%.3f",
             *(apis()[self._header.number].name, self._header.version, self._host),
-            *(client_id and client_id[:_MOST_SIGNS], self._request_bytes, self._response_bytes),
+            *(client_id and client_id[:_ID_LENGTH], self._request_bytes, self._response_bytes),
             *(seconds * MS_PER_S for seconds in (*phases, sent - self._start)),
         )

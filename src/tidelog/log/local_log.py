@@ -107,7 +107,7 @@ class LocalLog:
         for segment in segments:
             rename_to_deleted(self.context, segment, reason)
             undo.callback(segment.change_suffix, DELETED_SUFFIX, "")
-            # Else a power cut could keep the renames in another order, and leave a hole.
+            # Without it a power cut could undo some renames but not others, and leave a hole.
             self._sync_directory()
 
     def _delete_leftovers(self, base_offset: int) -> None:

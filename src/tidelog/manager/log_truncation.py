@@ -112,8 +112,8 @@ class LogTruncation(ManagerPart):
         """Lower the lines of a log's checkpoints before it is truncated to ``offset``.
 
         Kafka writes them after: where that fails, the log grows into a line that is above its end,
-        and a start that finds the end below the line of the log's start deletes all of it. Readers
-        beside would take for lost what is gone and below the line up to which they see.
+        and a start that finds the end below the line of the log's start deletes all of it. Other
+        processes would report what is cut as lost where the file's high watermark is above it.
         """
         checkpoints = self._log_dirs.of(log).checkpoints
         with log.watch("lowering its checkpoints"):

@@ -223,7 +223,7 @@ def test_a_truncation_that_cannot_lower_the_start_in_its_file_is_refused() -> No
 def test_readers_beside_miss_nothing_while_a_log_is_truncated(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What is gone, and below the line up to which readers see, would pass for lost."""
+    """Records that are cut, and below the high watermark in the file, would be reported as lost."""
     home = ManagerHome()
     manager = home.open()
     manager.create_topic("t")

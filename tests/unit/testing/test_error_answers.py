@@ -43,7 +43,7 @@ def test_every_code_of_the_protocol_has_its_name_and_number(given: int | str, nu
 def test_a_partition_that_failed_has_no_offset(
     name: str, topics: str, partition: dict[str, int], answered: str, field: str
 ) -> None:
-    """As with Kafka: offset 0 would be that of a record."""
+    """As in Kafka: offset 0 would be taken for the offset of a record."""
     parts = "partitionData" if name == "Produce" else "partitions"
     asked = {topics: [{"name": "t", "topic": "t", parts: [partition]}]}
 
