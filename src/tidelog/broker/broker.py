@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from tidelog.broker.client_request import Refusal
 from tidelog.broker.coordinators import Coordinators
 from tidelog.broker.data.appends import Appends
 from tidelog.broker.data.arrivals import Arrivals
@@ -28,11 +29,12 @@ from tidelog.broker.transactions.transaction_coordinator import TransactionCoord
 from tidelog.broker.transactions.transaction_requests import TransactionRequests
 from tidelog.broker.transactions.verification import Verification
 from tidelog.env.event_loop import LoopTimers
+from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaError
 from tidelog.readonly.group_positions import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
-    from tidelog.broker.client_request import Handler
+    from tidelog.broker.client_request import Answer, Handler, Request
     from tidelog.broker.groups.classic_group import Timers
     from tidelog.config.serve_config import ServeConfig
     from tidelog.datadir.catalogue import Topic
@@ -122,6 +124,7 @@ class Broker:
             "ElectLeaders": placement.elect,
             "AlterPartitionReassignments": placement.reassign,
             "ListPartitionReassignments": placement.reassignments,
+            "DescribeAcls": _describe_acls,
         }
 
     def _groups(self) -> dict[str, Handler]:
@@ -206,3 +209,8 @@ class Broker:
         self._transactions.close()
         self._appends.close()
         self._flushes.close()
+
+
+def _describe_acls(_: Request) -> Answer:
+    """Say that there are none, as Kafka without an authorizer: MirrorMaker copies none then."""
+    raise Refusal(ErrorCode.SECURITY_DISABLED, "there are no access rules (ACLs) here")

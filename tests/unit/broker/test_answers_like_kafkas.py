@@ -689,6 +689,19 @@ def test_who_takes_the_broker_for_a_controller_is_told(kind: int, expected: Erro
     with_broker(test)
 
 
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_who_asks_for_access_rules_is_told_that_they_are_off(version: int) -> None:
+    """As at a broker without an authorizer: MirrorMaker, which would copy them, leaves them out."""
+
+    async def test(home: BrokerHome) -> None:
+        anything = {"resourceTypeFilter": 1, "operation": 1, "permissionType": 1}
+        answer = await home.ask("DescribeAcls", version, "me", patternTypeFilter=1, **anything)
+        assert code(answer) is ErrorCode.SECURITY_DISABLED
+        assert answer["resources"] == []
+
+    with_broker(test)
+
+
 def test_an_election_of_no_kind_is_refused() -> None:
     """There are two kinds."""
 

@@ -200,6 +200,12 @@ ListConfigResources 74 0-1 flexible 0+
   > resourceTypes 1+ [int8]
   < throttleTimeMs int32, errorCode int16, configResources [{resourceName string, resourceType 1+
     int8 =16}]
+DescribeAcls 29 1-3 flexible 2+
+  > resourceTypeFilter int8, resourceNameFilter string?, patternTypeFilter int8 =3, principalFilter
+    string?, hostFilter string?, operation int8, permissionType int8
+  < throttleTimeMs int32, errorCode int16, errorMessage string?, resources [{resourceType int8,
+    resourceName string, patternType int8 =3, acls [{principal string, host string, operation int8,
+    permissionType int8}]}]
 AlterReplicaLogDirs 34 1-2 flexible 2+
   > dirs [{path string, topics [{name string, partitions [int32]}]}]
   < throttleTimeMs int32, results [{topicName string, partitions [{partitionIndex int32, errorCode

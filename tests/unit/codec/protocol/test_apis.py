@@ -229,7 +229,7 @@ DeleteRecords 0-2, DescribeConfigs 1-4, AlterConfigs 0-2, IncrementalAlterConfig
 DescribeCluster 0-1, DescribeLogDirs 1-5, AlterReplicaLogDirs 1-2, DescribeProducers 0-0,
 DescribeTransactions 0-0, ListTransactions 0-1, ElectLeaders 0-2, ListPartitionReassignments 0-0,
 AlterPartitionReassignments 0-1, DescribeTopicPartitions 0-0, ListConfigResources 0-1,
-SaslHandshake 0-1"""
+SaslHandshake 0-1, DescribeAcls 1-3"""
 
 
 def test_the_versions_that_are_offered_are_these() -> None:
