@@ -142,11 +142,11 @@ client-suites: $(STAMP) ## the tests of librdkafka and kafka-python, fetched, ag
 bench: $(STAMP) ## every benchmark, one after the other
 	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
-peer: .peer/.installed ## Apache Kafka 4.3.1, Kafka Streams, Spark's Kafka connector and S3Proxy into .peer, for tests (Maven)
+peer: .peer/.installed ## Apache Kafka 4.3.1 with Streams and Connect, Spark's Kafka connector and S3Proxy into .peer, for tests (Maven)
 
 .peer/.installed: peer/pom.xml
 	@mvn -v >/dev/null 2>&1 || { echo "make peer needs Maven and a JDK (17 or later)"; exit 1; }
-	@for lib in kafka streams spark-connector s3proxy; do \
+	@for lib in kafka streams connect spark-connector s3proxy; do \
 		mvn -q -B -f peer/pom.xml -P $$lib dependency:copy-dependencies \
 			-DoutputDirectory=$(CURDIR)/.peer/$$lib -DincludeScope=runtime || exit 1; done
 	@touch $@
