@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from tests.conftest import Enumerated
 
-    from tidelog.env.files import FileSystem, OpenFile
+    from tidelog.env.files import FileStat, FileSystem, OpenFile
 
 METADATA = "partition.metadata"
 CATALOGUE = f"{DATA}/tidelog.topics.json"
@@ -31,7 +31,7 @@ CATALOGUE = f"{DATA}/tidelog.topics.json"
 class BadDisk:
     """A disk on which some bytes, files and directories cannot be read.
 
-    ``bad`` maps a path to the bytes that fail; None: it cannot be opened or listed at all.
+    ``bad`` maps a path to the bytes that fail; None: all that is done with it fails.
     """
 
     def __init__(self, below: FileSystem, bad: Mapping[str, range | None]) -> None:
@@ -51,7 +51,18 @@ class BadDisk:
         self._check(path)
         return self._below.list(path)
 
+    def stat(self, path: str) -> FileStat:
+        self._fail(path)
+        return self._below.stat(path)
+
+    def is_link(self, path: str) -> bool:
+        self._fail(path)
+        return self._below.is_link(path)
+
     def _check(self, path: str) -> None:
+        self._fail(path)
+
+    def _fail(self, path: str) -> None:
         if path in self._bad and self._bad[path] is None:
             raise OSError(errno.EIO, os.strerror(errno.EIO), path)
 
@@ -124,6 +135,69 @@ def test_files_that_cannot_be_opened_are_left_out_whole() -> None:
 
     with pytest.raises(KafkaStorageError, match="Input/output error"):
         home.rescue(fs=BadDisk(home.fs, {DATA: None}))
+
+
+def test_an_entry_that_cannot_be_looked_at_keeps_nothing_else_back(
+    enumerated: Enumerated,
+) -> None:
+    """Whichever it is: one damaged inode, and all the others are copied."""
+    home = Home(*LETTERS)
+    with home.home.open() as logs:
+        logs.create_topic("u")
+        append(logs.partition("u", 0).log, b"other")
+    home.cut(1, 12, b"")
+    home.fs.make_directory(f"{DATA}/strange")
+    names = home.fs.list(DATA)
+    for name in names:
+        rescued = home.rescue(fs=BadDisk(home.fs, {f"{DATA}/{name}": None}))
+
+        wanted = {"t": 0 if name == "t-0" else 12, "u": 0 if name == "u-0" else 1}
+        assert {one.topic: one.batches for one in rescued.partitions} == wanted, name
+        if name in {"t-0", "u-0", "strange"} or name.endswith(".cut"):
+            assert not rescued.is_whole, name
+    enumerated("entries", len(names), at_least=9)
+
+
+@pytest.mark.parametrize("name", ["t-0", "strange", f"t-1.{'0' * 32}-stray"])
+def test_a_directory_that_cannot_be_listed_may_hold_records(name: str) -> None:
+    """One that no catalogue names, as those of Kafka: that it holds no log was not seen."""
+    home = Home(*LETTERS)
+    home.fs.delete(CATALOGUE)
+    if name != "t-0":
+        home.fs.make_directory(f"{DATA}/{name}")
+
+    rescued = home.rescue(fs=BadDisk(home.fs, {f"{DATA}/{name}": None}))
+
+    assert [(one.path, one.reason, one.is_loss) for one in rescued.entries] == [
+        (f"{DATA}/{name}", "Input/output error", True)
+    ]
+
+
+def test_a_file_that_fails_once_is_a_loss_and_no_more(enumerated: Enumerated) -> None:
+    """Also where its damage is looked at again, to say what is in it, or where its name is."""
+    home = Home(*LETTERS)
+    names = home.names()
+    home.spoil(names[1])
+    home.fs.rename(f"{LOG}/{names[-1]}", f"{LOG}/{100:020d}.log")
+
+    class FailsOnce(BadDisk):
+        count = 0
+
+        def open(self, path: str, mode: Any = "r") -> Any:
+            self.count += path.endswith(".log")
+            if self.count == number and path.endswith(".log"):
+                raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+            return super().open(path, mode)
+
+    number, opens = 0, 1
+    while number < opens:
+        number += 1
+        disk = FailsOnce(home.fs, {})
+        rescued = home.one(disk)
+        assert not rescued.is_whole
+        assert rescued.batches >= 8
+        opens = disk.count
+    enumerated("files opened", opens, at_least=12)
 
 
 def test_unknown_settings_delete_nothing() -> None:

@@ -5,10 +5,12 @@ So that the search for batches, which passes by zeros as by any damage, needs to
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.layout import byte_view
+from tidelog.env.files import WRONG_KIND, FileStat
 from tidelog.env.read_only_file import FileBelow, FilesBelow
 from tidelog.errors import text_or_kind
 from tidelog.log.directory_guard import NO_RESOURCES
@@ -55,8 +57,9 @@ class Unreadable:
 class FailingFiles(FilesBelow):
     """Reads ``below``. ``unreadable`` has the files that failed in places, by path.
 
-    A directory below ``roots`` that cannot be listed is empty, and is in ``unlisted`` with the
-    reason; one of ``roots`` is an error. ``shortage`` is the first error that is none of the disk,
+    A directory below ``roots`` that cannot be listed is empty, and so is an entry of a root that
+    cannot be looked at; both are in ``unlisted`` with the reason. One of ``roots`` is an error.
+    ``shortage`` is the first error that is none of the disk,
     but a lack of descriptors or memory: what it has left out can be read another time.
     """
 
@@ -84,8 +87,31 @@ class FailingFiles(FilesBelow):
         except OSError as error:
             if path in self._roots:
                 raise
-            self.unlisted[path] = error.strerror or text_or_kind(error)
+            self._note_unlisted(path, error)
             return []
+
+    def _note_unlisted(self, path: str, error: OSError) -> None:
+        self.unlisted[path] = error.strerror or text_or_kind(error)
+
+    def stat(self, path: str) -> FileStat:
+        """Return size, time of modification and kind."""
+        try:
+            with self.noting_shortage():
+                return self._below.stat(path)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            if error.errno in WRONG_KIND or os.path.dirname(path) not in self._roots:
+                raise
+            # One inode that is damaged must not keep all other partitions from being copied.
+            self._note_unlisted(path, error)
+            return FileStat(0, 0, is_directory=True)
+
+    def is_link(self, path: str) -> bool:
+        """Return whether this path is a symbolic link; False if that cannot be found out."""
+        with suppress(OSError), self.noting_shortage():
+            return self._below.is_link(path)
+        return False
 
     def exists(self, path: str) -> bool:
         """Return whether there is such a file or directory; False if that cannot be found out."""

@@ -15,7 +15,7 @@ from tidelog.datadir.least_epoch import LEAST_EPOCH_FILE
 from tidelog.datadir.lock_file import LOCK_FILE
 from tidelog.datadir.metadata_files import CLEAN_SHUTDOWN_FILE, META_PROPERTIES_FILE
 from tidelog.datadir.offset_checkpoints import CHECKPOINT_FILES
-from tidelog.datadir.partition_directories import is_directory, log_bytes, partition_of
+from tidelog.datadir.partition_directories import is_directory, log_bytes
 from tidelog.errors import KafkaStorageError
 from tidelog.log.loading.cut_files import is_cut_name
 from tidelog.manager.directories.log_dir import FAILED_DISK_FILE
@@ -51,22 +51,20 @@ _OURS: Final = "tidelog."
 
 def left_out_entries(source: ReadOnlyDirectory, disk: FailingFiles) -> list[LeftOut]:
     """Return what the directories hold beside partitions, in order of names."""
-    found = [
-        LeftOut(path, None, 0, 0, None, None, reason, True)
-        for path, reason in sorted(disk.unlisted.items())
-        if partition_of(os.path.basename(path)) is None
-    ]
+    found = []
     if source.catalogue_error is not None:
         reason = (
             f"settings of topics are unknown, which are kept for ever: {source.catalogue_error}"
         )
         found.append(LeftOut(source.name, None, 0, 0, None, None, reason, False))
     for part in source.parts:
-        found += _of_part(source, part)
+        found += _of_part(source, disk, part)
     return found
 
 
-def _of_part(source: ReadOnlyDirectory, part: DirectoryFiles) -> Iterator[LeftOut]:
+def _of_part(
+    source: ReadOnlyDirectory, disk: FailingFiles, part: DirectoryFiles
+) -> Iterator[LeftOut]:
     foreign = source.foreign(part)
     here = {os.path.basename(part.partition_path(*key)) for key in source.partitions_in(part)}
     for name in sorted(source.fs.list(part.path)):
@@ -80,6 +78,8 @@ def _of_part(source: ReadOnlyDirectory, part: DirectoryFiles) -> Iterator[LeftOu
         reason, may_be_data = what
         size_bytes = _size(source, path, is_tree=is_tree)
         is_loss = may_be_data and size_bytes > 0 and not _is_copied(source, path)
+        if may_be_data and path in disk.unlisted:  # nobody has seen what is in it
+            reason, is_loss = disk.unlisted[path], True
         yield LeftOut(path, None, size_bytes, 0, None, None, reason, is_loss)
 
 

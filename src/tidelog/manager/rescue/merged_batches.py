@@ -73,9 +73,9 @@ def rising(layer: Sequence[SourceFile], reader: Reader) -> Pieces:
                     if len(piece.batches):
                         reached = piece.batches.next_offset
                         yield piece
+            damage.report(None)
         except (KafkaStorageError, FileNotFoundError) as error:
             reader.leave_out(whole_file(reader.fs, source.path, error))
-        damage.report(None)
 
 
 def _after(piece: Piece, reached: int, source: SourceFile, reader: Reader) -> Piece:

@@ -150,18 +150,16 @@ def _first_of_chain(fs: FileSystem, path: str) -> int | None:
 
     Of one batch alone nobody knows whether its offset or the name is damaged; two agree.
     """
-    before: int | None = None
-    with closing(SourceFile(path, OffsetBounds()).batches(fs)) as pieces:
-        for found in pieces:
-            if isinstance(found, BadBytes):
-                continue
-            batches = found.batches
-            if before is not None:
-                return before if _are_near(before, batches.first_offset) else None
-            if len(batches) > 1:
-                first, following = batches.first_offset, int(batches.base_offset[1])
-                return first if _are_near(first, following) else None
-            before = batches.first_offset
+    bases: list[int] = []
+    try:
+        with closing(SourceFile(path, OffsetBounds()).batches(fs)) as pieces:
+            for found in pieces:
+                if not isinstance(found, BadBytes):
+                    bases += found.batches.base_offset[:2].tolist()
+                if len(bases) > 1:
+                    return bases[0] if _are_near(bases[0], bases[1]) else None
+    except (KafkaStorageError, FileNotFoundError):
+        return None  # it is reported when it is read
     return None
 
 
