@@ -59,7 +59,8 @@ def next_block(manager: LogManager) -> int:
     have been given out by a broker that got a mirror itself. All logs are loaded.
     """
     fs, rng = manager.machine.fs, manager.machine.rng
-    found = [one for one in (_read(fs, path) for path in manager.live_dirs) if one is not None]
+    read = (read_reserved(fs, path) for path in manager.live_dirs)
+    found = [one for one in read if one is not None]
     ids = [one.next - 1 for one in found if one.next % _RANGE]
     for name in manager.topics():
         for partition in manager.partitions(name):
@@ -77,9 +78,9 @@ def begin_apart(fs: FileSystem, data_dir: str, rng: Random) -> None:
     It may take its place, and meet a producer that has its id from there and has written nothing
     yet that is here. Nothing is done if the directory has a range. Raises KafkaStorageError.
     """
-    if _read(fs, data_dir) is None:
+    if read_reserved(fs, data_dir) is None:
         number = rng.randrange(_APART, 2 * _APART)
-        _write(fs, data_dir, _Reserved(number * _RANGE, number + 1, {}))
+        write_reserved(fs, data_dir, _Reserved(number * _RANGE, number + 1, {}))
 
 
 class _Reserved(NamedTuple):
@@ -142,7 +143,7 @@ class ProducerIds:
         if not self._is_settled and not offline:
             self._settle(live, self._ids)
             self._is_settled = True
-        found = {path: _read(fs, path) for path in live.values()}
+        found = {path: read_reserved(fs, path) for path in live.values()}
         usable = {
             path: one
             for path, one in found.items()
@@ -158,7 +159,7 @@ class ProducerIds:
         start = self._ids.within(_range_of(one.next), [one.next + self._skipped(one)])
         if start is None:
             raise KafkaStorageError(f"the ids of producers of {path} are used up")
-        _write(fs, path, one._replace(next=start + BLOCK))
+        write_reserved(fs, path, one._replace(next=start + BLOCK))
         self._next, self._end = start, start + BLOCK
 
     def _skipped(self, one: _Reserved) -> int:
@@ -195,7 +196,7 @@ class ProducerIds:
         out, or Kafka's, which are of the first one.
         """
         fs = self._manager.machine.fs
-        found = {path: _read(fs, path) for path in live.values()}
+        found = {path: read_reserved(fs, path) for path in live.values()}
         known = [one for one in found.values() if one is not None]
         kafkas = self._drawn_by_kafka()
         ranges = max((max(one.ranges, _range_of(one.next) + 1) for one in known), default=0)
@@ -212,9 +213,9 @@ class ProducerIds:
             settled[path] = _Reserved(first, ranges, one.members if one and is_known else {})
         # Nobody counts on a range to differ before all of them do, also after a power cut.
         for path, new in settled.items():
-            _write(fs, path, new._replace(ranges=ranges))
+            write_reserved(fs, path, new._replace(ranges=ranges))
         for path, new in settled.items():
-            _write(fs, path, new._replace(ranges=ranges, members={**new.members, **live}))
+            write_reserved(fs, path, new._replace(ranges=ranges, members={**new.members, **live}))
 
     def _ids_in_logs(self) -> _IdsInLogs:
         manager, ids, are_all = self._manager, set[int](), True
@@ -265,8 +266,11 @@ def _block_after(producer_id: int) -> int:
     return (producer_id // BLOCK + 1) * BLOCK
 
 
-def _read(fs: FileSystem, data_dir: str) -> _Reserved | None:
-    """Return what the file of a directory says; None if it has none."""
+def read_reserved(fs: FileSystem, data_dir: str) -> _Reserved | None:
+    """Return what the file of a directory says; None if it has none.
+
+    Raises KafkaStorageError if it cannot be read, or is malformed.
+    """
 
     def parse(content: Any) -> _Reserved:  # noqa: ANN401 - JSON
         end = whole(content["next"], "the next id", most=_GREATEST_COUNTED_ID)
@@ -287,8 +291,9 @@ def _exists(fs: FileSystem, path: str) -> bool:
         return fs.exists(path)
 
 
-def _write(fs: FileSystem, data_dir: str, one: _Reserved) -> None:
-    if _read(fs, data_dir) == one:
+def write_reserved(fs: FileSystem, data_dir: str, one: _Reserved) -> None:
+    """Write the file of a directory, durably, unless it says that; raise KafkaStorageError."""
+    if read_reserved(fs, data_dir) == one:
         return
     file = os.path.join(data_dir, FILE_NAME)
     content = {"next": one.next, "ranges": one.ranges, "with": dict(one.members)}

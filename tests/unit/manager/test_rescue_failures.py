@@ -13,6 +13,8 @@ from tests.unit.manager.test_mirror import append
 from tests.unit.manager.test_rescue import DATA, LETTERS, LOG, NEW, Home, gaps, reasons
 
 from tidelog.errors import InvalidArgument, KafkaStorageError
+from tidelog.manager.producer_ids import FILE_NAME as PRODUCER_IDS_FILE
+from tidelog.manager.producer_ids import ProducerIds
 from tidelog.manager.rescue.rescue import BESIDE
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.testing import PowerCut
@@ -198,6 +200,19 @@ def test_a_file_that_fails_once_is_a_loss_and_no_more(enumerated: Enumerated) ->
         assert rescued.batches >= 8
         opens = disk.count
     enumerated("files opened", opens, at_least=12)
+
+
+def test_damaged_ids_of_producers_are_not_copied() -> None:
+    """The rescued directory gives out ids that none had, and takes them from another range."""
+    home = Home(*LETTERS)
+    path = f"{DATA}/{PRODUCER_IDS_FILE}"
+    home.fs.write(path, bytes(60))
+
+    rescued = home.rescue()
+
+    assert [(one.path, one.is_loss) for one in rescued.entries] == [(path, True)]
+    with home.home.open(paths=(NEW,)) as logs:
+        assert ProducerIds(logs.manager).next() >= 1 << 40
 
 
 def test_unknown_settings_delete_nothing() -> None:

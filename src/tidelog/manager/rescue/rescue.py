@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from tidelog.codec.checkpoint_file import replace_file
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.deletion_settings import NEVER_DELETED
 from tidelog.datadir.catalogue import Topic
@@ -27,7 +26,7 @@ from tidelog.manager.directories.log_dir import check_outside
 from tidelog.manager.directories.new_directory import NewDirectory
 from tidelog.manager.log_manager import LogManager
 from tidelog.manager.producer_ids import FILE_NAME as PRODUCER_IDS_FILE
-from tidelog.manager.producer_ids import begin_apart
+from tidelog.manager.producer_ids import begin_apart, read_reserved, write_reserved
 from tidelog.manager.rescue.left_out_entries import left_out_entries
 from tidelog.manager.rescue.new_log import NewLog
 from tidelog.manager.rescue.partition_copy import BrokenPartition, PartitionCopy
@@ -146,16 +145,14 @@ class Rescue:
     def _carry_producer_ids(self, target: str) -> None:
         """Copy what says which ids of producers were used, of the first directory that has it."""
         for part in self._source.parts:
-            path = os.path.join(part.path, PRODUCER_IDS_FILE)
-            if not self._source.fs.exists(path):
-                continue
             try:
-                data = self._source.fs.read(path)
-            except (KafkaStorageError, FileNotFoundError) as error:
-                self._leave_out_file(path, error)
+                known = read_reserved(self._source.fs, part.path)
+            except KafkaStorageError as error:
+                self._leave_out_file(os.path.join(part.path, PRODUCER_IDS_FILE), error)
                 continue
-            replace_file(self._fs, os.path.join(target, PRODUCER_IDS_FILE), data)
-            return
+            if known is not None:
+                write_reserved(self._fs, target, known)
+                return
 
     def _carry_transactions(self, target: str) -> None:
         """Let the new directory know what was committed in any of them: it has all topics."""
