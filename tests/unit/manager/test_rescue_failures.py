@@ -284,6 +284,31 @@ def test_a_topic_that_is_deleted_meanwhile_is_no_loss(name: str) -> None:
     assert set(reasons(rescued.partitions[0])) == {"its topic was deleted meanwhile"}
 
 
+def test_what_was_on_a_disk_that_is_unmounted_was_not_deleted() -> None:
+    """An empty directory is left where it was mounted, without the catalogue."""
+    home = Home(*LETTERS)
+    segment = f"{LOG}/{home.names()[2]}"
+
+    class Unmounted(BadDisk):
+        is_away = False
+
+        def open(self, path: str, mode: Any = "r") -> Any:
+            self.is_away |= path == segment
+            return super().open(path, mode)
+
+        def list(self, path: str) -> list[str]:
+            return [] if self.is_away and path == DATA else super().list(path)
+
+        def exists(self, path: str) -> bool:
+            return not self.is_away and bool(self._below.exists(path))
+
+        def _check(self, path: str) -> None:
+            if self.is_away:
+                raise FileNotFoundError(path)
+
+    assert not home.rescue(fs=Unmounted(home.fs, {})).is_whole
+
+
 def test_other_entries_are_named() -> None:
     """Directories that may hold records are losses; what was deleted and unknown files are not."""
     home = Home(*LETTERS)

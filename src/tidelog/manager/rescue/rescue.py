@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.deletion_settings import NEVER_DELETED
-from tidelog.datadir.catalogue import Topic
+from tidelog.datadir.catalogue import CATALOGUE_FILE, Topic
 from tidelog.datadir.deletion_marks import read_catalogue_in_force
 from tidelog.datadir.least_epoch import LeastEpoch, greatest_epoch, write_least_epoch
 from tidelog.datadir.partition_directories import (
@@ -226,6 +226,8 @@ class Rescue:
         known = set()
         try:
             for part in self._source.parts:
+                if not self._source.fs.exists(os.path.join(part.path, CATALOGUE_FILE)):
+                    return set()  # of a disk that was unmounted, nothing would be missing
                 catalogue = read_catalogue_in_force(self._source.fs, part.path)
                 known |= {topic.topic_id for topic in catalogue.topics.values()}
         except KafkaStorageError:
