@@ -12,7 +12,9 @@ from tests.machinery.scale import stride
 from tests.unit.manager.test_mirror import append
 from tests.unit.manager.test_rescue import DATA, LETTERS, LOG, NEW, Home, gaps, reasons
 
+from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument, KafkaStorageError
+from tidelog.manager.directories.new_directory import NewDirectory
 from tidelog.manager.producer_ids import FILE_NAME as PRODUCER_IDS_FILE
 from tidelog.manager.producer_ids import ProducerIds
 from tidelog.manager.rescue.rescue import BESIDE
@@ -21,6 +23,7 @@ from tidelog.testing import PowerCut
 
 if TYPE_CHECKING:
     from collections.abc import Buffer, Mapping  # type: ignore[attr-defined]  # 3.12+
+    from pathlib import Path
 
     from tests.conftest import Enumerated
 
@@ -399,6 +402,21 @@ def test_what_is_at_the_target_is_left_alone() -> None:
         home.rescue("/")
     with pytest.raises(InvalidArgument, match="/data/t-0 is the directory of one partition"):
         home.rescue(LOG)
+
+
+def test_what_cannot_be_replaced_is_refused_before_anything_is_copied(tmp_path: Path) -> None:
+    """The new directory is renamed to its place, which a mount point or a link cannot be."""
+    home = Home(*LETTERS[:1])
+    home.fs.make_directory(NEW)
+    home.fs.fail("delete_directory", NEW, OSError(errno.EBUSY, os.strerror(errno.EBUSY), NEW))
+    with pytest.raises(InvalidArgument, match="/disk/new is a mount point"):
+        home.rescue(is_new=False)
+    assert home.fs.list("/disk") == ["new"]
+    for leads_to in (tmp_path, tmp_path / "nowhere"):
+        link = tmp_path.parent / f"link to {leads_to.name}"
+        link.symlink_to(leads_to)
+        with pytest.raises(InvalidArgument, match="is a link: name the directory"):
+            NewDirectory(SYSTEM_FILES, str(link), BESIDE)
 
 
 def test_several_directories_are_rescued_as_one() -> None:

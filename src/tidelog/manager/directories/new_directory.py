@@ -5,6 +5,7 @@ So nothing unfinished has its name. A restoration and a rescue make one. Kafka h
 
 from __future__ import annotations
 
+import errno
 import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
@@ -39,10 +40,12 @@ class NewDirectory:
     A file in it, the mark, names the source that it is made from; another is locked from ``begin``
     on until the ``with`` is left: a second call would write into the files of the first one, or
     remove them. Raises InvalidArgument unless there is nothing at the target, or an empty
-    directory.
+    directory, and not a link.
     """
 
     def __init__(self, fs: FileSystem, target: str, beside: str) -> None:
+        if fs.is_link(target):
+            raise InvalidArgument(f"{target} is a link: name the directory that it is to lead to")
         if fs.exists(target) and (not fs.stat(target).is_directory or fs.list(target)):
             raise InvalidArgument(f"there is something at {target}: name a path with nothing")
         self.path: Final = target + beside
@@ -62,9 +65,11 @@ class NewDirectory:
         """Make it, for a source; ``continues`` with one that an earlier call has left for it.
 
         Without that the earlier one is removed. Raises InvalidArgument if what is there is not
-        ``what`` such calls leave, DirectoryLocked if one of them still runs.
+        ``what`` such calls leave, or the target is a mount point; DirectoryLocked if one of them
+        still runs.
         """
         fs, path = self._fs, self.path
+        self._check_replaceable()
         make_directories(fs, path)
         self._check(source, what, continues=continues)  # in a directory of others no file is made
         self._take_lock()
@@ -75,6 +80,21 @@ class NewDirectory:
             self._take_lock()
         if not (is_begun and continues):
             replace_file(fs, os.path.join(path, self._mark), os.fsencode(source))
+
+    def _check_replaceable(self) -> None:
+        """Raise InvalidArgument for a mount point: else all would be copied before it is refused.
+
+        An empty directory is replaced at the end, which is tried here.
+        """
+        if self._fs.exists(self._target):
+            try:
+                self._fs.delete_directory(self._target)
+            except OSError as error:
+                if error.errno != errno.EBUSY:
+                    raise
+                text = f"{self._target} is a mount point: name a directory in it"
+                raise InvalidArgument(text) from error
+            self._fs.make_directory(self._target)
 
     def _check(self, source: str, what: str, *, continues: bool) -> bool:
         """Return whether there is more than the mark; raise InvalidArgument as ``begin``."""
