@@ -162,7 +162,7 @@ class Mirror:
             CommitUnfinished: it is committed; the next opening of the target completes it.
         """
         self._source.check_catalogue()
-        named = [self._source.topic(name) for name in sorted(topics) or self._source.topics]
+        named = [self._source.topic(name) for name in sorted(set(topics)) or self._source.topics]
         self._source.check_present({topic.name: None for topic in named})
         # Of what is read in part, a topic may lie in another data directory as a whole.
         chosen = [topic for topic in named if topic.partitions or topic.missing]
