@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from tidelog.archive.claim_file import claim_file, read_claim
 from tidelog.codec.checkpoint_file import write_checkpoint
 from tidelog.config.log_config import LogConfig
-from tidelog.datadir.catalogue import CATALOGUE_FILE, read_catalogue
+from tidelog.datadir.catalogue import CATALOGUE_FILE
+from tidelog.datadir.deletion_marks import read_catalogue_in_force
 from tidelog.datadir.offset_checkpoints import (
     CLEANER_OFFSET_FILE,
     HIGH_WATERMARK_FILE,
@@ -131,7 +132,7 @@ def _chosen(
     fs: FileSystem, log_dir: LogDir, archive: ArchivedPartitions, wanted: LostPartitions
 ) -> Sequence[_Lost]:
     """Return the partitions to restore, all of which are lost and archived."""
-    topics = read_catalogue(fs, log_dir.path).topics
+    topics = read_catalogue_in_force(fs, log_dir.path).topics
     keys = {
         TopicPartition(topic.name, number): topic
         for topic in topics.values()

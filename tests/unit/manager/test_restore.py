@@ -18,6 +18,7 @@ from tidelog.archive.deltas import Delta, Truncate
 from tidelog.archive.open_archives import archive_at
 from tidelog.cli.main import main
 from tidelog.codec.checkpoint_file import read_leader_epochs
+from tidelog.datadir.deletion_marks import mark_deleted
 from tidelog.datadir.offset_checkpoints import read_offsets
 from tidelog.embedded.logs import Logs
 from tidelog.env.system_files import SYSTEM_FILES
@@ -421,7 +422,10 @@ def test_readers_see_a_restored_log_before_it_is_opened_for_writing(
 def test_what_is_there_or_not_archived_is_not_restored(
     store: ObjectModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nor is anything changed: a partition that is there, one that never was, a busy directory."""
+    """Nor is anything changed: a partition that is there, one that never was, a busy directory.
+
+    One of a topic that was deleted on a full disk has not been lost.
+    """
     home = lost_home(store, monkeypatch)
     with pytest.raises(InvalidArgument, match="no partition is missing there that s3://lake"):
         put_back(home)
@@ -439,6 +443,10 @@ def test_what_is_there_or_not_archived_is_not_restored(
     with pytest.raises(UnknownTopicOrPartition, match="does not have u-0 of this directory"):
         put_back(home, ["u"])
     assert [one.partition for one in put_back(home)] == [0]
+    lose(home, "t-0")
+    mark_deleted(home.fs, "/data", archive_at(URI).all()["t-0"].topic_id)
+    with pytest.raises(UnknownTopicOrPartition, match="the catalogue of /data does not have t"):
+        put_back(home, ["t"])
 
 
 def test_an_archive_that_has_lost_segments_restores_none(

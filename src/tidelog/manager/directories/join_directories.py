@@ -10,12 +10,8 @@ import os
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.datadir.catalogue import (
-    CATALOGUE_FILE,
-    METADATA_TOPIC,
-    check_new_names,
-    read_catalogue,
-)
+from tidelog.datadir.catalogue import CATALOGUE_FILE, METADATA_TOPIC, check_new_names
+from tidelog.datadir.deletion_marks import read_catalogue_in_force
 from tidelog.datadir.metadata_files import META_PROPERTIES_FILE, read_meta_properties
 from tidelog.errors import InvalidArgument, InvalidTopic
 from tidelog.manager.directories.log_dir import LogDir
@@ -109,7 +105,7 @@ def _check_apart(fs: FileSystem, dirs: Sequence[LogDir]) -> None:
         )
     deleted: set[UUID] = set()
     for one in dirs:
-        deleted |= read_catalogue(fs, one.path).deleted
+        deleted |= read_catalogue_in_force(fs, one.path).deleted
     known: dict[str, tuple[ReadOnlyTopic, str]] = {}
     for one in dirs:
         _check_whole(fs, one, ids)
@@ -125,7 +121,7 @@ def _check_apart(fs: FileSystem, dirs: Sequence[LogDir]) -> None:
 
 def _check_whole(fs: FileSystem, one: LogDir, ids: dict[UUID, str]) -> None:
     """Raise InvalidArgument if a directory is one of a set of which another is not given."""
-    for topic in read_catalogue(fs, one.path).topics.values():
+    for topic in read_catalogue_in_force(fs, one.path).topics.values():
         if not ids.keys() >= set(topic.partitions.values()):
             raise InvalidArgument(
                 f"topic {topic.name} of {one.path} has partitions in a directory that is not given:"

@@ -12,6 +12,7 @@ import pytest
 from tests.machinery.directory_home import DataHome
 
 from tidelog.datadir.catalogue import read_catalogue, write_catalogue
+from tidelog.datadir.deletion_marks import mark_deleted
 from tidelog.errors import DirectoryLocked, InvalidArgument, KafkaStorageError
 from tidelog.manager.directories.join_directories import join_directories
 from tidelog.testing import PowerCut
@@ -139,11 +140,17 @@ def test_topics_of_one_name_are_refused(home: DataHome) -> None:
     assert "topic x_y collides with x.y" in refusal(home, "/a", "/c")
 
 
-def test_a_topic_that_another_directory_has_deleted_is_refused(home: DataHome) -> None:
-    """Together they would delete it."""
+@pytest.mark.parametrize("is_full", [False, True])
+def test_a_topic_that_another_directory_has_deleted_is_refused(
+    home: DataHome, *, is_full: bool
+) -> None:
+    """Together they would delete it; also where a full disk had room for no more than a mark."""
     topic = read_catalogue(home.fs, "/b").topics["tb"]
     known = read_catalogue(home.fs, "/a")
-    write_catalogue(home.fs, "/a", replace(known, deleted=frozenset({topic.topic_id})))
+    if is_full:
+        mark_deleted(home.fs, "/a", topic.topic_id)
+    else:
+        write_catalogue(home.fs, "/a", replace(known, deleted=frozenset({topic.topic_id})))
 
     assert "topic tb of /b was deleted in another" in refusal(home, "/a", "/b")
 
