@@ -205,6 +205,23 @@ def test_a_file_that_fails_once_is_a_loss_and_no_more(enumerated: Enumerated) ->
     enumerated("files opened", opens, at_least=12)
 
 
+@pytest.mark.parametrize("content", [bytes(40), b"version=1\n", None])
+def test_a_cluster_that_is_not_known_is_named(content: bytes | None) -> None:
+    """No broker of the old cluster starts on the new directory, which is of another one."""
+    home = Home(*LETTERS)
+    path = f"{DATA}/meta.properties"
+    assert home.rescue().entries == ()
+    if content is None:
+        home.fs.delete(path)
+    else:
+        home.fs.write(path, content)
+
+    (entry,) = home.rescue().entries
+
+    assert (entry.path, entry.is_loss) == (path, False)
+    assert "of a cluster of its own" in entry.reason
+
+
 def test_damaged_ids_of_producers_are_not_copied() -> None:
     """The rescued directory gives out ids that none had, and takes them from another range."""
     home = Home(*LETTERS)

@@ -15,6 +15,7 @@ from tidelog.config.deletion_settings import NEVER_DELETED
 from tidelog.datadir.catalogue import CATALOGUE_FILE, Topic
 from tidelog.datadir.deletion_marks import read_catalogue_in_force
 from tidelog.datadir.least_epoch import LeastEpoch, greatest_epoch, write_least_epoch
+from tidelog.datadir.metadata_files import META_PROPERTIES_FILE
 from tidelog.datadir.partition_directories import (
     make_partition_directory,
     random_id,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from uuid import UUID
 
+    from tidelog.datadir.metadata_files import MetaProperties
     from tidelog.env.files import FileSystem
     from tidelog.env.machine import Machine
     from tidelog.log.loading.load_watch import Loss
@@ -107,8 +109,7 @@ class Rescue:
             check_outside(self._source, self._fs, self._target)
             made.begin(self._source.name, what="a rescue", continues=False)
             beside = made.path
-            found = (part.meta for part in self._source.parts if part.meta is not None)
-            directory_id = made.identified(self._machine.rng, like=next(found, None))
+            directory_id = made.identified(self._machine.rng, like=self._identity())
             self._carry_ids(beside)
             topics = [self._topic(topic, directory_id) for topic in self._source.topics.values()]
             cuts = self._cuts(topics)
@@ -134,6 +135,16 @@ class Rescue:
             # Only now: an unfinished copy would pass for all that could be read.
             made.put_in_place()
         return Rescued(tuple(done), tuple(self._entries))
+
+    def _identity(self) -> MetaProperties | None:
+        """Return the first identity that names a cluster or a node; report it if there is none."""
+        for part in self._source.parts:
+            if part.meta is not None and not part.meta.is_nameless:
+                return part.meta
+        path = os.path.join(self._source.paths[0], META_PROPERTIES_FILE)
+        reason = "it names no cluster and no node: the new directory is of a cluster of its own"
+        self._entries.append(LeftOut(path, None, 0, 0, None, None, reason, False))
+        return None
 
     def _carry_ids(self, target: str) -> None:
         """Let the new directory know which ids were given out, and what was committed by ids."""
