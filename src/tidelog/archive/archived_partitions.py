@@ -26,7 +26,7 @@ from tidelog.store.side_by_side import ask_each
 from tidelog.store.store_uri import local_path, parse_store_uri
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from tidelog.archive.deltas import Entry
     from tidelog.store.objects import Objects
@@ -123,6 +123,17 @@ class ArchivedPartitions:
         """
         return self._partitions([*self._topic_ids()])
 
+    def taken_names(self, topics: Mapping[str, UUID]) -> dict[str, UUID]:
+        """Return which of some topics, by name, may not come here, and whose names they have.
+
+        Those are new here, and a topic that is not deleted has the name: if both were in the
+        archive, neither could be read. The names of topics are read only while one is new.
+        """
+        there = {*self._topic_ids()}
+        new = {name for name, topic_id in topics.items() if topic_id not in there}
+        found = self._partitions(self._ids_of(new)) if there and new else {}
+        return {one.known.topic: one.topic_id for one in found.values()}
+
     def _ids_of(self, names: Collection[str]) -> list[UUID]:
         named = ask_each(self._named, [*self._topic_ids()], CHAINS_AT_ONCE)
         return [topic_id for topic_id, name in named if name in names]
@@ -161,7 +172,8 @@ class ArchivedPartitions:
             if other is not one:
                 raise CorruptArchive(
                     f"{self.name} has two topics named {one.state.topic}: {other.topic_id} and"
-                    f" {one.topic_id}"
+                    f" {one.topic_id}; neither can be read until all objects below the id of the"
+                    " one that you do not need are deleted"
                 )
         for one in damaged:  # which may be of a deleted topic
             name = str(one.topic_id) if one.directory in found else one.known.topic

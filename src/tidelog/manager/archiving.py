@@ -6,19 +6,21 @@ Kafka does it in background, for topics with ``remote.storage.enable``: ``Remote
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
+from tidelog.archive.archived_partitions import ArchivedPartitions
 from tidelog.archive.chain import Chain
 from tidelog.archive.copier import Copier
 from tidelog.archive.snapshots import copy_to_snapshot
 from tidelog.codec.shown_rows import LogEnd, PartitionNumber, TopicName
 from tidelog.datadir.catalogue import INTERNAL_SETTINGS, METADATA_TOPIC
-from tidelog.errors import InvalidArgument
+from tidelog.errors import ArchiveDiverged, InvalidArgument
 from tidelog.manager.log_archiver import OpenLog
 from tidelog.store.store_uri import FILES, local_path, parse_store_uri
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from tidelog.archive.chain_state import ChainState
     from tidelog.archive.deltas import Entry
@@ -100,6 +102,28 @@ def check_place(uri: str, log_dirs: LogDirs) -> None:
     place = parse_store_uri(uri)
     if place.kind == FILES:
         log_dirs.check_outside(local_path(place))
+
+
+def archive_of_logs(
+    manager: LogManager, keys: Collection[TopicPartition], store: Objects, terms: ArchiveTerms
+) -> Callable[[TopicPartition], LogInArchive]:
+    """Return what archives one of these logs, as ``archive_log``.
+
+    It raises ArchiveDiverged if another topic of the same name is in the archive already.
+    """
+    ids = {key.topic: manager.topic(key.topic).topic_id for key in keys}
+    taken_names = cache(partial(ArchivedPartitions(store, store.name).taken_names, ids))
+
+    def archive(key: TopicPartition) -> LogInArchive:
+        # Before anything is written: of two topics with one name neither could be read.
+        if other := taken_names().get(key.topic):
+            raise ArchiveDiverged(
+                f"{store.name} has another topic named {key.topic}, with the id {other}: name"
+                " another archive for this one"
+            )
+        return archive_log(manager, key, store, terms)
+
+    return archive
 
 
 def archive_log(

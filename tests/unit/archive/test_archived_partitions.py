@@ -189,8 +189,22 @@ def test_one_name_is_of_one_topic(store: Noting) -> None:
     archive = ArchivedPartitions(store, ROOT)
 
     for look in (archive.all, lambda: archive.find("a-0"), lambda: archive.of_topics({"a"})):
-        with pytest.raises(CorruptArchive, match="two topics named a"):
+        with pytest.raises(CorruptArchive, match=r"two topics named a\b.* objects below"):
             look()
+
+
+def test_a_name_is_taken_by_a_topic_that_is_not_deleted(store: Noting) -> None:
+    """For topics that the archive does not have yet; others cost no reads."""
+    archive = ArchivedPartitions(store, ROOT)
+    for number in range(3):
+        chain = Chain(store, IDS["b"], number, store.rng)
+        chain.commit(chain.read(), (Deleted(),), 1)
+    store.asked.clear()
+
+    assert archive.taken_names(IDS) == {}
+    assert store.asked == []
+    assert archive.taken_names(IDS | {"a": UUID(int=9)}) == {"a": IDS["a"]}
+    assert archive.taken_names({"b": UUID(int=9), "d": UUID(int=10)}) == {}
 
 
 def test_a_path_leads_to_its_archive(store: Noting) -> None:

@@ -211,7 +211,7 @@ def _archive(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
     from tidelog.archive.snapshots import snapshot_uri  # noqa: PLC0415 - other commands need no store
     from tidelog.manager.archiving import (  # noqa: PLC0415 - other commands need no store
         ArchiveTerms,
-        archive_log,
+        archive_of_logs,
         check_place,
         missing_in_snapshot,
         snapshot_log,
@@ -247,10 +247,9 @@ def _archive(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
     store = ObjectStore(arguments["to"])
     how = ArchiveTerms(*(arguments[name] for name in ArchiveTerms._fields))
 
-    def archive(key: TopicPartition) -> dict[str, Any]:
-        return as_json(archive_log(home.manager, key, store, how))
-
-    return {"logs": _each(home, keys, archive, notes), "notes": notes}
+    archive = archive_of_logs(home.manager, keys, store, how)
+    rows = _each(home, keys, lambda key: as_json(archive(key)), notes)
+    return {"logs": rows, "notes": notes}
 
 
 def _each(

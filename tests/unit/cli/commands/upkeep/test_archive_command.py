@@ -672,3 +672,19 @@ def test_a_damaged_chain_keeps_no_others_from_being_looked_at(
         (1, False),
     ]
     assert [row["logEndOffset"] for row in listed.rows] == [end_of(cli, lake), 0]
+
+
+def test_an_archive_takes_no_second_topic_of_a_name(cli: Cli, lake: str, tmp_path: Path) -> None:
+    """Neither could be read: one that was restored, or created again, needs another place."""
+    add(cli, range(40, 60))
+    back = tmp_path / "back"
+    assert cli("restore", lake, "--to", back).code == 0
+    archived = cli("offsets", "t", "-d", lake).out
+
+    outcome = cli("archive", "t", "--to", lake, "-d", back)
+
+    assert (outcome.code, outcome.out) == (3, "")
+    assert f"{lake} has another topic named t, with the id " in outcome.err
+    assert cli("offsets", "t", "-d", lake).out == archived
+    assert cli("archive", "t", "--to", f"{lake}2", "-d", back).code == 0
+    assert cli.on("archive", "t", "--to", lake).code == 0
