@@ -8,8 +8,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import wraps
 from inspect import Parameter, signature
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 from tidelog.arrow.schema import whole_number
 from tidelog.codec.given_values import listed
@@ -69,7 +71,10 @@ F = TypeVar("F", bound="Callable[..., Any]")
 
 
 def with_read_arguments(function: F) -> F:
-    """Let the signature of a function show what its ``narrow`` takes, for help and completion."""
+    """Let the signature of a function show what its ``narrow`` takes, for help and completion.
+
+    The function raises TypeError for other arguments, with the one that was meant.
+    """
     own = [
         one
         for one in signature(function).parameters.values()
@@ -77,8 +82,20 @@ def with_read_arguments(function: F) -> F:
     ]
     taken = {one.name for one in own} | _INTERNAL
     more = [one for one in signature(TopicRead.of).parameters.values() if one.name not in taken]
-    function.__signature__ = signature(function).replace(parameters=[*own, *more])  # type: ignore[attr-defined]  # what inspect looks for
-    return function
+    shown = signature(function).replace(parameters=[*own, *more])
+
+    @wraps(function)
+    def checked(*given: object, **named: object) -> object:
+        for name in named.keys() - shown.parameters.keys():  # Python would name TopicRead.of
+            close = get_close_matches(name, shown.parameters, 1)
+            hint = (
+                f"did you mean {close[0]}=?" if close else f"it takes {', '.join(shown.parameters)}"
+            )
+            raise TypeError(f"{function.__name__}() has no argument {name}=; {hint}")
+        return function(*given, **named)
+
+    checked.__signature__ = shown  # type: ignore[attr-defined]  # what inspect looks for
+    return cast("F", checked)
 
 
 class Times(NamedTuple):

@@ -361,6 +361,12 @@ def _explain(
         text = f"{directory} has no partitions, which are directories named <topic>-<partition>"
         is_one = os.path.isabs(directory) and ", /" not in directory
         return f"{text}; if it is an archive, name file://{directory}" if is_one else text
+    there = sorted(place.partition for place in places if place.topic in unknown)
+    if partition is not None and len(unknown) == 1 and there:
+        numbers = ", ".join(map(str, there[:_MOST_NAMED]))
+        more = f" and {len(there) - _MOST_NAMED} more" if len(there) > _MOST_NAMED else ""
+        text = f"topic {unknown[0]} in {directory} has no partition {partition}"
+        return f"{text}; it has {numbers}{more}"
     what = f"topic {', '.join(unknown)}" if unknown else "topic"
     number = "" if partition is None else f" with a partition {partition}"
     known = sorted({place.topic for place in places})

@@ -123,10 +123,19 @@ def from_keywords(keywords: Mapping[str, object]) -> dict[str, str]:
     return {name.replace("_", "."): value for name, value in from_mapping(keywords).items()}
 
 
+_NOT_OF_TOPICS: Final = {
+    "num_partitions": "the number of partitions is given as partitions=",
+    "replication_factor": "a topic has one replica: leave out replication_factor",
+}
+"""What Kafka's clients give to create a topic; tidelog has no such settings."""
+
+
 def topic_settings(
     config: Mapping[str, SettingValue] | None, keywords: Mapping[str, object]
 ) -> dict[str, str]:
     """Return the settings of a new topic; InvalidArgument if some are given as keywords."""
+    for name in _NOT_OF_TOPICS.keys() & keywords.keys():
+        raise InvalidArgument(_NOT_OF_TOPICS[name])
     if keywords:
         raise InvalidArgument(f"a topic's settings go into config={from_keywords(keywords)!r}")
     return from_mapping(config or {})
@@ -181,6 +190,8 @@ def _changed(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
 
 
 def _as_text(name: str, value: object) -> str:
+    if value is None:
+        raise InvalidArgument(f"{name} has no value: leave it out, or name it in unset=[...]")
     unit = unit_of(name)
     if isinstance(value, timedelta) and unit is not None:
         return f"{value / timedelta(milliseconds=unit):.15g}"

@@ -42,9 +42,8 @@ def absolute_place(path: str | os.PathLike[str]) -> str:
     try:
         given = os.fspath(path)
     except TypeError:
-        raise InvalidArgument(
-            f"{path!r} is not a path; settings are given by name, or as config={{...}}"
-        ) from None
+        hint = "; settings are given by name, or as config={...}" if isinstance(path, dict) else ""
+        raise InvalidArgument(f"{path!r} is not a path{hint}") from None
     if not given or not isinstance(given, str) or not _is_name(given):
         raise InvalidArgument(f"{path!r} is not a path")
     return given.rstrip("/") if is_uri(given) else os.path.abspath(given)

@@ -159,8 +159,8 @@ def _chosen(
             raise UnknownTopicOrPartition(f"{archive.name} does not have {key} of this directory")
     if not found:
         raise InvalidArgument(
-            f"there is something at {log_dir.path}, and no partition is missing there that"
-            f" {archive.name} has: name a path with nothing, for a new directory"
+            f"{log_dir.path} exists, and lacks no partition that {archive.name} has: name a path"
+            " where there is nothing"
         )
     return found
 

@@ -513,6 +513,20 @@ def test_a_signature_has_what_narrows_a_read(door: Any) -> None:
 
 
 @pytest.mark.parametrize("door", [read, read_table, dataset])
+@pytest.mark.parametrize(
+    ("given", "hint"), [("start_offset", "did you mean start_offsets="), ("limit", "until, start")]
+)
+def test_an_unknown_argument_leads_to_the_right_one(
+    two_partitions: Path, door: Any, given: str, hint: str
+) -> None:
+    """Under the name of the function that was called."""
+    error = rf"{door.__name__}\(\) has no argument {given}=; .*{hint}"
+
+    with pytest.raises(TypeError, match=error):
+        door(two_partitions, "t", **{given: 1})
+
+
+@pytest.mark.parametrize("door", [read, read_table, dataset])
 def test_a_read_is_of_one_topic(two_partitions: Path, door: Any) -> None:
     """A list of topics is refused by a typed error."""
     with pytest.raises(InvalidArgument, match=r"of one topic, by its name, not of \['t', 'u'\]"):

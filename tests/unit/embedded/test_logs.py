@@ -159,7 +159,17 @@ def test_settings_of_a_topic_are_no_keywords(tmp_path: Path) -> None:
     with tidelog.open(tmp_path) as logs:
         with pytest.raises(InvalidArgument, match=r"go into config=\{'retention.ms': '1'\}"):
             logs.create_topic("t", retention_ms=1)
+        with pytest.raises(InvalidArgument, match="is given as partitions="):
+            logs.create_topic("t", num_partitions=2)
         assert logs.topics() == {}
+
+
+def test_a_setting_without_a_value_is_no_text(tmp_path: Path) -> None:
+    """The error says how a setting is dropped."""
+    with tidelog.open(tmp_path) as logs:
+        logs.create_topic("t", config={"retention.ms": 1})
+        with pytest.raises(InvalidArgument, match=r"retention\.ms has no value: .*unset="):
+            logs.alter_topic("t", {"retention.ms": None})  # type: ignore[dict-item]  # the mistake
 
 
 def test_keywords_are_settings(tmp_path: Path) -> None:

@@ -91,6 +91,15 @@ def test_what_is_no_path_is_refused(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_only_for_settings_the_error_says_where_they_go(tmp_path: Path) -> None:
+    """Open logs, which a user may give where a path is wanted, are none."""
+    with tidelog.open(tmp_path) as logs:
+        for given, is_hinted in (({"retention.ms": 5}, True), (logs, False)):
+            with pytest.raises(InvalidArgument, match="is not a path") as caught:
+                tidelog.open_directory_read_only(given)  # type: ignore[arg-type]  # the mistake
+            assert ("settings are given by name" in str(caught.value)) is is_hinted
+
+
 def test_a_file_is_no_data_directory(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The error says what it is; no directory is offline, and nothing is logged."""
     file = tmp_path / "program.py"

@@ -427,7 +427,7 @@ def test_what_is_there_or_not_archived_is_not_restored(
     One of a topic that was deleted on a full disk has not been lost.
     """
     home = lost_home(store, monkeypatch)
-    with pytest.raises(InvalidArgument, match="no partition is missing there that s3://lake"):
+    with pytest.raises(InvalidArgument, match="lacks no partition that s3://lake"):
         put_back(home)
     with pytest.raises(InvalidArgument, match="/data/t-1 is there: move it away"):
         put_back(home, ["t"], 1)

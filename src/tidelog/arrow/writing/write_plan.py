@@ -287,8 +287,8 @@ def _check_known(options: WriteOptions, topics: Mapping[str, TopicPlan]) -> None
         raise InvalidArgument(existing.refusal)
     if options.num_partitions not in (None, existing.partitions):
         raise InvalidArgument(
-            f"topic {options.topic} has {existing.partitions} partitions, which a write does not"
-            f" change: do not ask for {options.num_partitions}"
+            f"a write does not change how many partitions topic {options.topic} has,"
+            f" {existing.partitions}: do not ask for {options.num_partitions}"
         )
 
 

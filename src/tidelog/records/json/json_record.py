@@ -121,7 +121,10 @@ def record_from_json(line: str | bytes, encoding: Encoding) -> NewRecord:
     content = _object_of(line)
     unknown = content.keys() - INPUT_MEMBERS - PRINTED_MEMBERS
     if unknown:
-        raise InvalidArgument(f"unknown member {', '.join(sorted(unknown))}")
+        raise InvalidArgument(
+            f"unknown member {', '.join(sorted(unknown))}; a record has key, value, headers,"
+            " timestamp and partition, and a line that is itself a value is text"
+        )
     key_encoding = _encoding(content.get("keyEncoding"), encoding.of_texts)
     return NewRecord(
         key=bytes_from_text(content.get("key"), key_encoding, "key"),

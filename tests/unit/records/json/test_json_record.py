@@ -150,7 +150,7 @@ def test_a_line_is_a_record_to_append(line: str, expected: NewRecord) -> None:
         ("[" * 100_000, "not JSON"),
         ("[]", "not a JSON object"),
         ("null", "not a JSON object"),
-        ('{"offsets": 1, "value": "a"}', "unknown member offsets"),
+        ('{"offsets": 1, "value": "a"}', "unknown member offsets; a record has key, value,"),
         ('{"value": 5}', "value is not a string or null"),
         ('{"key": {"a": 1}}', "key is not a string or null"),
         ('{"value": "\\ud800"}', "value is not valid utf8"),

@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 
     from tidelog.explain.staged_transactions import StagedTransaction
 
+ACTIONS: Final = ("list", "commit", "drop", "forget")
 COMMAND: Final = Command(
     "staged",
     "list, finish or drop transactions that are not applied yet; forget committed ones",
     (
-        argument("action", choices=("list", "commit", "drop", "forget")),
+        argument("action", choices=ACTIONS, metavar=f"{{{','.join(ACTIONS)}}}"),
         *DIRECTORY,
         argument(
             "txn",
