@@ -75,7 +75,10 @@ class GroupMember(OfOneProcess, Told):
             raise InvalidArgument("a reader reads at least one topic")
         for topic in topics:
             if not isinstance(topic, str):
-                raise InvalidArgument(f"{topic!r} is not the name of a topic")
+                raise InvalidArgument(
+                    f"{topic!r} is not the name of a topic: name them one by one, as reader("
+                    '"orders", "payments", group=...)'
+                )
         numbers = None if partitions is None else listed("partitions", partitions)
         for number in numbers or ():
             check_partition(number)

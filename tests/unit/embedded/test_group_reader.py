@@ -405,7 +405,7 @@ def test_arguments_are_checked(tmp_path: Path) -> None:
             logs.reader("nope", group="g")
         with pytest.raises(InvalidArgument, match="partitions is a list, as"):
             logs.reader("t", group="g", partitions="0")  # type: ignore[arg-type]  # wrong
-        with pytest.raises(InvalidArgument, match="not the name of a topic"):
+        with pytest.raises(InvalidArgument, match="name of a topic: name them one by one"):
             logs.reader(["t"], group="g")  # type: ignore[arg-type]  # wrong
         with pytest.raises(
             tidelog.errors.UnknownTopicOrPartition, match="t has no partition 7; it has 0 to 1"

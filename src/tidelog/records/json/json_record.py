@@ -123,7 +123,7 @@ def record_from_json(line: str | bytes, encoding: Encoding) -> NewRecord:
     if unknown:
         raise InvalidArgument(
             f"unknown member {', '.join(sorted(unknown))}; a record has key, value, headers,"
-            " timestamp and partition, and a line that is itself a value is text"
+            " timestamp and partition; to append each line as a value, use --format text"
         )
     key_encoding = _encoding(content.get("keyEncoding"), encoding.of_texts)
     return NewRecord(
@@ -161,6 +161,10 @@ def _value(content: Mapping[str, Any], encoding: Encoding) -> bytes | None:
     value, mark = content.get("value"), content.get("valueEncoding")
     if mark == Encoding.JSON or (mark is None and encoding is Encoding.JSON):
         return pack_json(value)
+    if value is not None and not isinstance(value, str):
+        raise InvalidArgument(
+            "the value is not a string or null; with --encoding json it may be any JSON"
+        )
     return bytes_from_text(value, _encoding(mark, encoding, *Encoding), "value")
 
 

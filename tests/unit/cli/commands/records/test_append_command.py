@@ -156,7 +156,8 @@ def test_a_bad_line_of_a_file_is_reported_with_the_file(topic: Cli, tmp_path: Pa
 
     outcome = topic.on("append", "t", "--format", "json", path)
 
-    assert outcome.err == f"tidelog append: {path}, line 1: the value is not a string or null\n"
+    text = "the value is not a string or null; with --encoding json it may be any JSON"
+    assert outcome.err == f"tidelog append: {path}, line 1: {text}\n"
 
 
 def test_a_record_the_topic_refuses_is_a_bad_line(cli: Cli) -> None:
