@@ -6,7 +6,7 @@ Kafka does it in background, for topics with ``remote.storage.enable``: ``Remote
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from threading import Lock
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from tidelog.archive.archived_partitions import ArchivedPartitions
@@ -20,7 +20,8 @@ from tidelog.manager.log_archiver import OpenLog
 from tidelog.store.store_uri import FILES, local_path, parse_store_uri
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Mapping, Sequence
+    from uuid import UUID
 
     from tidelog.archive.chain_state import ChainState
     from tidelog.archive.deltas import Entry
@@ -104,26 +105,33 @@ def check_place(uri: str, log_dirs: LogDirs) -> None:
         log_dirs.check_outside(local_path(place))
 
 
-def archive_of_logs(
-    manager: LogManager, keys: Collection[TopicPartition], store: Objects, terms: ArchiveTerms
-) -> Callable[[TopicPartition], LogInArchive]:
-    """Return what archives one of these logs, as ``archive_log``.
+class NewNames:
+    """Refuses topics that would get the name of another one in an archive.
 
-    It raises ArchiveDiverged if another topic of the same name is in the archive already.
+    Of two with one name neither could be read. The archive is asked once for all of ``topics``,
+    which are ids by name; any thread may use this.
     """
-    ids = {key.topic: manager.topic(key.topic).topic_id for key in keys}
-    taken_names = cache(partial(ArchivedPartitions(store, store.name).taken_names, ids))
 
-    def archive(key: TopicPartition) -> LogInArchive:
-        # Before anything is written: of two topics with one name neither could be read.
-        if other := taken_names().get(key.topic):
+    def __init__(self, store: Objects, topics: Mapping[str, UUID]) -> None:
+        self._store = store
+        self._topics = topics
+        self._taken: Mapping[str, UUID] | None = None
+        self._lock = Lock()
+
+    def check(self, topic: str) -> None:
+        """Raise ArchiveDiverged if the archive has another topic of this name, which is one of all.
+
+        That is to happen before anything is written.
+        """
+        name = self._store.name
+        with self._lock:
+            if self._taken is None:
+                self._taken = ArchivedPartitions(self._store, name).taken_names(self._topics)
+        if other := self._taken.get(topic):
             raise ArchiveDiverged(
-                f"{store.name} has another topic named {key.topic}, with the id {other}: name"
-                " another archive for this one"
+                f"{name} has another topic named {topic}, with the id {other}: name another archive"
+                " for this one"
             )
-        return archive_log(manager, key, store, terms)
-
-    return archive
 
 
 def archive_log(

@@ -21,7 +21,7 @@ from tidelog.errors import (
     StoreUnavailable,
     TidelogError,
 )
-from tidelog.manager.archiving import check_place, why_not_archived
+from tidelog.manager.archiving import NewNames, check_place, why_not_archived
 from tidelog.manager.log_archiver import SWEEP_MS, LogArchiver
 from tidelog.manager.manager_part import ManagerPart
 from tidelog.manager.metrics.counters import BROKER_TOPIC_METRICS
@@ -76,6 +76,9 @@ class Archiving(ManagerPart):
         self._store: Final[Objects] = ObjectStore(uri)
         check_place(uri, shared.log_dirs)
         self._archivers: dict[TopicPartition, LogArchiver] = {}
+        self._names = NewNames(self._store, {})
+        self._named: set[UUID] = set()
+        """The topics whose names no other in the archive has."""
         self._reasons: dict[TopicPartition | _Claim, str] = {}
         """Why the last pass over a log, or over a claim, failed."""
         self._swept_ms: dict[tuple[_Claim, bool], int | None] = {}
@@ -102,6 +105,12 @@ class Archiving(ManagerPart):
         # name, has an error.
         for claim, of in settled.items():
             self._try(claim, partial(self._settle, claim, of))
+        new = {
+            key.topic: log.topic_id
+            for key, log in wanted.items()
+            if log.topic_id is not None and log.topic_id not in self._named
+        }
+        self._names = NewNames(self._store, new)
         tasks = [partial(self._try, key, partial(self._archive, key)) for key in sorted(wanted)]
         threads = self._config().remote_log_manager_copier_thread_pool_size
         self._machine.scheduler.run_all("tidelog-archive", tasks, threads)
@@ -178,6 +187,9 @@ class Archiving(ManagerPart):
             reason = why_not_archived(key.topic, log.config)
             if reason is not None:
                 raise KafkaStorageError(f"{key}: {reason}")
+            if log.topic_id is not None and log.topic_id not in self._named:
+                self._names.check(key.topic)
+                self._named.add(log.topic_id)
             now_ms, before_part = self._machine.clock.now_ms(), partial(self._pace, check)
             self._report(key, self._archiver(key, log).run(now_ms, before_part))
 

@@ -72,6 +72,33 @@ def test_a_topic_that_is_deleted_after_its_archive_was_left_ends_it_at_once(stor
         assert state_of(store, manager).version
 
 
+def test_a_topic_of_another_service_with_that_name_is_not_archived(
+    store: Timed, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither could be read. It takes its place once the other is deleted."""
+    homes = ManagerHome(), ManagerHome(seed=1)
+    with service(homes[0]) as first, service(homes[1]) as second:
+        for manager in (first, second):
+            manager.create_topic("t", config=ARCHIVED)
+            append(manager, 20)
+        archive(first)
+        objects = dict(store.objects)
+        for _ in range(2):
+            archive(second)
+        assert store.objects == objects
+        assert caplog.text.count("has another topic named t, with the id") == 1
+        assert metrics_of(second, "FailedLogsCount") == 1
+
+        first.delete_topic("t")
+        archive(first)
+        archive(second)
+        assert metrics_of(second, "FailedLogsCount") == 0
+        assert state_of(store, second).end > 0
+        requests = store.requests
+        archive(second)
+        assert store.requests == requests + 1
+
+
 def test_an_outage_is_logged_once_whatever_the_store_says_of_it(
     store: Timed, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -211,7 +211,8 @@ def _archive(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
     from tidelog.archive.snapshots import snapshot_uri  # noqa: PLC0415 - other commands need no store
     from tidelog.manager.archiving import (  # noqa: PLC0415 - other commands need no store
         ArchiveTerms,
-        archive_of_logs,
+        NewNames,
+        archive_log,
         check_place,
         missing_in_snapshot,
         snapshot_log,
@@ -247,9 +248,13 @@ def _archive(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
     store = ObjectStore(arguments["to"])
     how = ArchiveTerms(*(arguments[name] for name in ArchiveTerms._fields))
 
-    archive = archive_of_logs(home.manager, keys, store, how)
-    rows = _each(home, keys, lambda key: as_json(archive(key)), notes)
-    return {"logs": rows, "notes": notes}
+    names = NewNames(store, {key.topic: home.manager.topic(key.topic).topic_id for key in keys})
+
+    def archive(key: TopicPartition) -> dict[str, Any]:
+        names.check(key.topic)
+        return as_json(archive_log(home.manager, key, store, how))
+
+    return {"logs": _each(home, keys, archive, notes), "notes": notes}
 
 
 def _each(
