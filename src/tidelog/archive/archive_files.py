@@ -215,8 +215,9 @@ class ArchiveFiles(FilesToRead):
                 cleaned[state.topic, number] = state.cleaned_end
             known = topics.get(state.topic)
             partitions = {**({} if known is None else known.partitions), number: directory_id}
-            # What is compacted is not archived.
-            config = {"cleanup.policy": "delete", **state.config}
+            # A damaged chain says nothing of settings. What is compacted is not archived.
+            said = known.config if damage and known is not None else state.config
+            config = {"cleanup.policy": "delete", **said}
             topics[state.topic] = Topic(state.topic, topic_id, partitions, config, is_adopted=True)
         lines = {CLEANER_OFFSET_FILE: pack_checkpoint(cleaned)} if cleaned else {}
         return {

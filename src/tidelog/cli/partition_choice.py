@@ -14,6 +14,7 @@ from tidelog.env.files import is_gone
 from tidelog.env.paths import absolute_path, absolute_place
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import (
+    CorruptArchive,
     InvalidArgument,
     KafkaStorageError,
     PartitionsElsewhere,
@@ -77,11 +78,13 @@ class ChosenPartitions(NamedTuple):
     """The partitions that a command reads, of data directories that are opened to be read only.
 
     ``missing`` are those chosen that the catalogue lists and whose directories are not there.
+    ``unreadable`` are those that ``look_past_damage`` has left out.
     """
 
     directory: ReadOnlyDirectory
     places: list[Place]
     missing: list[MissingPartition]
+    unreadable: list[Place]
 
     def open(
         self, place: Place, on_damage: OnDamage | None = None, *, below_start: bool = False
@@ -117,16 +120,35 @@ class ChosenPartitions(NamedTuple):
                 line.erase()  # for what the caller prints
                 yield from ((place, answer) for answer in answers)
 
+    def look_past_damage(
+        self, command: str, question: Callable[[Place], T]
+    ) -> Iterator[tuple[Place, T]]:
+        """Yield as ``look``; of an archive, a partition whose chain is damaged is left out.
+
+        It is named on stderr, and among ``unreadable`` from then on.
+        """
+
+        def answered(place: Place) -> list[T]:
+            try:
+                return [question(place)]
+            except CorruptArchive as error:
+                print_message(command, f"{place.key}: {error}")
+                self.unreadable.append(place)
+                return []
+
+        for place, answers in self.look(command, answered):
+            yield from ((place, answer) for answer in answers)
+
     def look_into(
         self, command: str, question: Callable[[ReadOnlyLog], T]
     ) -> Iterator[tuple[Place, T]]:
-        """Yield each place with the answer to ``question`` about its log, as ``look``."""
+        """Yield each place with the answer to ``question`` on its log: ``look_past_damage``."""
 
         def opened(place: Place) -> T:
             with self.open(place) as log:
                 return question(log)
 
-        return self.look(command, opened)
+        return self.look_past_damage(command, opened)
 
     def show_each(
         self, args: Namespace, answers: Iterable[tuple[Place, T]], show: Callable[[Place, T], bool]
@@ -136,6 +158,7 @@ class ChosenPartitions(NamedTuple):
         That is 1 also for a partition that is missing. The counts follow the last answer.
         """
         damaged = [show(place, answer) for place, answer in answers]
+        damaged += [True for _ in self.unreadable]
         numbers = {"damaged": sum(damaged), "missing": len(self.missing)}
         print_counts(args, partitions=len(damaged), **numbers)
         return int(any(numbers.values()))
@@ -240,7 +263,7 @@ def choose_partitions(
     shown = ", ".join(place.path for place in places) or opened.name
     named = Named(topics, partition)
     if places:
-        return ChosenPartitions(opened, _chosen(shown, places, (), named), [])
+        return ChosenPartitions(opened, _chosen(shown, places, (), named), [], [])
     numbers = None if partition is None else [partition]
     names = topics if topics or only_named else opened.topic_names
     opened.check_present(dict.fromkeys(names, numbers), takes_copies=takes_copies)
@@ -251,10 +274,10 @@ def choose_partitions(
     missing = [gone for gone in opened.missing if named.has(*gone.key)]
     known = {gone.topic for gone in missing}
     if may_be_empty and not (keys or missing or topics) and opened.has_files_of_its_own():
-        return ChosenPartitions(opened, [], [])
+        return ChosenPartitions(opened, [], [], [])
     chosen = _chosen(shown, sorted(keys), known, named)
     places = [Place(*key, opened.partition_path(*key)) for key in chosen]
-    return ChosenPartitions(opened, places, missing)
+    return ChosenPartitions(opened, places, missing, [])
 
 
 def data_directories(fs: FileSystem, given: Sequence[str]) -> tuple[list[str], list[Place]]:

@@ -102,7 +102,7 @@ def run(args: Namespace) -> int:
     )
     draw = _print if args.svg is None else _draw_svg
     code = draw(args, chosen)
-    return max(code, chosen.report_missing(args.command))
+    return max(code, bool(chosen.unreadable), chosen.report_missing(args.command))
 
 
 def _print(args: Namespace, chosen: ChosenPartitions) -> int:
@@ -182,4 +182,4 @@ def _pictures(
                 on_progress=lambda done, total: task.show(done, total=total),
             )
 
-    return chosen.look(args.command, question)
+    return chosen.look_past_damage(args.command, question)

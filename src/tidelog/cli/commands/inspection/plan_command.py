@@ -105,13 +105,13 @@ def _plan_retention(args: Namespace) -> int:
     for log in logs:
         print_shrunk(args, "would delete", log)
     print_shrunk_total(args, logs, "would delete", missing=len(chosen.missing))
-    return int(has_loss)
+    return int(has_loss or bool(chosen.unreadable))
 
 
 def _plans(args: Namespace, chosen: ChosenPartitions, terms: PlanTerms) -> list[ShrunkLog]:
     """Return the plans of the chosen logs; with ``--disk-percent``, found out from all logs."""
     if args.disk_percent is None:
-        found = chosen.look(
+        found = chosen.look_past_damage(
             args.command, lambda place: terms.retention_of(place.key, partial(chosen.open, place))
         )
         return [log for _, log in found]

@@ -89,13 +89,13 @@ def run(args: Namespace) -> int:
                     answer["count"], damage = None, error
             return answer, damage, chosen.directory.unexplained_holes(log)
 
-    for place, (answer, damage, holes) in chosen.look(args.command, answer_of):
+    for place, (answer, damage, holes) in chosen.look_past_damage(args.command, answer_of):
         print(json.dumps({"topic": place.topic, "partition": place.partition, **answer}))
         has_loss |= chosen.report_holes(args.command, place, holes)
         if damage is not None:
             has_loss = True
             print_message(args.command, str(damage))
-    return int(has_loss)
+    return int(has_loss or bool(chosen.unreadable))
 
 
 def _check(args: Namespace) -> None:

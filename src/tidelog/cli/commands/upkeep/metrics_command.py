@@ -91,4 +91,4 @@ def _metrics_of_files(args: Namespace) -> tuple[list[Metric], bool]:
             print_message("metrics", one.damage)
         bounds = one.log_start_offset, one.log_end_offset
         metrics += bounds_metrics(tags_of(place.key), one.segments, *bounds, one.size_bytes)
-    return metrics, has_loss
+    return metrics, has_loss or bool(chosen.unreadable)

@@ -688,3 +688,38 @@ def test_an_archive_takes_no_second_topic_of_a_name(cli: Cli, lake: str, tmp_pat
     assert cli("offsets", "t", "-d", lake).out == archived
     assert cli("archive", "t", "--to", f"{lake}2", "-d", back).code == 0
     assert cli.on("archive", "t", "--to", lake).code == 0
+
+    assert "internal.segment.bytes=400" in cli("describe", lake).out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("describe",),
+        ("txns",),
+        ("metrics",),
+        ("offsets",),
+        ("picture", "--brief"),
+        ("picture", "--overview"),
+        ("plan", "retention"),
+    ],
+    ids=" ".join,
+)
+def test_what_looks_at_each_partition_goes_on_past_a_damaged_chain(
+    cli: Cli, lake: str, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    """It shows the others as before, names the damage once, and ends with the code of damage."""
+    (chain,) = (tmp_path / "lake").glob("*/0/m/*1")
+    chain.write_bytes(b"damaged")
+
+    outcome = cli(*words, "-d", lake)
+
+    assert outcome.code == 1
+    assert outcome.err.count("tidelog ") == outcome.err.count(chain.name) == 1
+    assert f"tidelog {words[0]}: t-0: " in outcome.err
+    if words == ("metrics",):
+        assert f'log_end_offset{{topic="t",partition="1"}} {end_of(cli, lake, 1)}' in outcome.out
+    else:
+        alone = cli(*words, "-p", "1", "-d", lake)
+        assert (alone.code, alone.err) == (0, "")
+        assert outcome.out == alone.out.replace("t: 1 partition,", "t: 2 partitions,")
