@@ -186,7 +186,7 @@ class ArchiveFiles(FilesToRead):
         directory, _, name = self._below(path).rpartition("/")
         found = self._entries(directory, path).get(name)
         if found is None:
-            raise os_error(errno.ENOENT, path)
+            raise self._missing(path)
         return found
 
     def _entries(self, directory: str, path: str) -> Mapping[str, Place | bytes]:
@@ -198,8 +198,18 @@ class ArchiveFiles(FilesToRead):
                 elif directory in self.partitions():
                     self._files[directory] = files_of(self.partitions()[directory])
                 else:
-                    raise os_error(errno.ENOENT, path)
+                    raise self._missing(path)
             return self._files[directory]
+
+    def _missing(self, path: str) -> OSError:
+        """Return the error for what is not there; CorruptArchive for a name that topics share."""
+        name = self._below(path).partition("/")[0]
+        key = partition_of(name)
+        if key is not None:
+            shared = {one.shared_name for one in self.partitions().values()}
+            if key.topic in shared:
+                self._partitions.find(name)
+        return os_error(errno.ENOENT, path)
 
     def _own_files(self) -> dict[str, Place | bytes]:
         """Return the files of the data directory itself."""
@@ -208,7 +218,7 @@ class ArchiveFiles(FilesToRead):
         ends: dict[tuple[str, int], int] = {}
         cleaned: dict[tuple[str, int], int] = {}
         topics: dict[str, Topic] = {}
-        for topic_id, number, state, damage in self.partitions().values():
+        for topic_id, number, state, damage, _ in self.partitions().values():
             if not damage:
                 starts[state.topic, number], ends[state.topic, number] = state.start, state.end
             if state.cleaned_end:

@@ -7,8 +7,9 @@ that have come since.
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from random import SystemRandom
 from threading import Lock
@@ -38,12 +39,16 @@ CHAINS_AT_ONCE: Final = 16
 
 
 class ArchivedPartition(NamedTuple):
-    """One partition; ``known`` is what its chain says, as far as it is sound: see ``state``."""
+    """One partition; ``known`` is what its chain says, as far as it is sound: see ``state``.
+
+    ``shared_name``: what its topic is named, as another one is; it is there under its id.
+    """
 
     topic_id: UUID
     number: int
     known: ChainState
     damage: str = ""
+    shared_name: str = ""
 
     @property
     def state(self) -> ChainState:
@@ -69,9 +74,10 @@ T = TypeVar("T", tuple[UUID, int], ArchivedPartition)
 class ArchivedPartitions:
     """What the store under one prefix holds; any thread may use it.
 
-    Methods raise what ``Chain.read`` and ``Objects`` raise, and CorruptArchive where two topics
-    that are not deleted have one name. One partition of several that is damaged raises that when
-    its ``state`` is asked for. Damage to topics that nobody asks for is only logged.
+    Methods raise what ``Chain.read`` and ``Objects`` raise, and CorruptArchive for a name that two
+    topics have which are not deleted: each is there under its id. One partition of several that is
+    damaged raises that when its ``state`` is asked for. Damage to topics that nobody asks for is
+    only logged.
     """
 
     store: Objects
@@ -84,6 +90,8 @@ class ArchivedPartitions:
     """Why the names of topics cannot be read."""
     _told: set[UUID] = field(default_factory=set)
     """The topics for which this was logged."""
+    _shared: set[str] = field(default_factory=set)
+    """The names of several topics for which that was logged."""
     _lock: Lock = field(default_factory=Lock)
 
     def exists(self) -> bool:
@@ -99,7 +107,7 @@ class ArchivedPartitions:
         if key is None:
             return None
         parts = [(topic_id, key.partition) for topic_id in self._ids_of({key.topic})]
-        return self._complete({key.topic}, self._by_directory(parts)).get(directory)
+        return self._complete({key.topic}, self._by_directory(parts, {key.topic})).get(directory)
 
     def of_topics(
         self, names: Collection[str], number: int | None = None
@@ -112,14 +120,14 @@ class ArchivedPartitions:
         if number is not None:
             lists = ask_each(self._partitions_of, topic_ids, CHAINS_AT_ONCE)
             parts = [one for several in lists for one in several if one[1] == number]
-            if found := self._by_directory(parts):
+            if found := self._by_directory(parts, names):
                 return self._complete(names, found)
-        return self._complete(names, self._partitions(topic_ids)) or self.all()
+        return self._complete(names, self._partitions(topic_ids, names)) or self.all()
 
     def all(self) -> dict[str, ArchivedPartition]:
         """Return all partitions by the names of their directories.
 
-        A topic whose name cannot be read is named after its id.
+        A topic whose name cannot be read, or that another topic has too, is named after its id.
         """
         return self._partitions([*self._topic_ids()])
 
@@ -131,7 +139,7 @@ class ArchivedPartitions:
         """
         there = {*self._topic_ids()}
         new = {name for name, topic_id in topics.items() if topic_id not in there}
-        found = self._partitions(self._ids_of(new)) if there and new else {}
+        found = self._partitions(self._ids_of(new), new) if there and new else {}
         return {one.known.topic: one.topic_id for one in found.values()}
 
     def _ids_of(self, names: Collection[str]) -> list[UUID]:
@@ -154,32 +162,49 @@ class ArchivedPartitions:
                 _log.warning("archived-topic-unreadable topic=%s reason=%s", topic_id, reason)
         return found
 
-    def _partitions(self, topic_ids: Sequence[UUID]) -> dict[str, ArchivedPartition]:
+    def _partitions(
+        self, topic_ids: Sequence[UUID], wanted: Collection[str] = ()
+    ) -> dict[str, ArchivedPartition]:
         lists = ask_each(self._partitions_of, topic_ids, CHAINS_AT_ONCE)
-        return self._by_directory([one for several in lists for one in several])
+        return self._by_directory([one for several in lists for one in several], wanted)
 
-    def _by_directory(self, parts: Sequence[tuple[UUID, int]]) -> dict[str, ArchivedPartition]:
-        found: dict[str, ArchivedPartition] = {}
-        damaged = []
+    def _by_directory(
+        self, parts: Sequence[tuple[UUID, int]], wanted: Collection[str] = ()
+    ) -> dict[str, ArchivedPartition]:
+        """Return partitions; CorruptArchive if two topics have one of the names ``wanted``."""
+        sound: list[ArchivedPartition] = []
+        damaged: list[ArchivedPartition] = []
+        owners: dict[str, set[UUID]] = defaultdict(set)
         for read in ask_each(partial(self._if_sound, self.now), parts, CHAINS_AT_ONCE):
             if not read.damage and (read.state.version == 0 or read.state.is_deleted):
                 continue
             one = read if read.damage else self._if_sound(self._of_whole_snapshot, read)
-            if one.damage:
-                damaged.append(one)
-                continue
-            other = found.setdefault(one.directory, one)
-            if other is not one:
-                raise CorruptArchive(
-                    f"{self.name} has two topics named {one.state.topic}: {other.topic_id} and"
-                    f" {one.topic_id}; neither can be read until all objects below the id of the"
-                    " one that you do not need are deleted"
-                )
-        for one in damaged:  # which may be of a deleted topic
-            name = str(one.topic_id) if one.directory in found else one.known.topic
-            named = one._replace(known=ChainState(topic=name))
+            (damaged if one.damage else sound).append(one)
+            if not one.damage:  # else it may be of a deleted topic
+                owners[one.known.topic].add(one.topic_id)
+        shared = {name for name, topic_ids in owners.items() if len(topic_ids) > 1}
+        for name in sorted(shared):
+            self._report_shared(name, sorted(map(str, owners[name])), is_wanted=name in wanted)
+        found: dict[str, ArchivedPartition] = {}
+        for one in (*sound, *damaged):
+            name, named = one.known.topic, one
+            if name in shared or one.directory in found:
+                known = replace(one.known, topic=str(one.topic_id))
+                named = one._replace(known=known, shared_name=name if name in shared else "")
             found[named.directory] = named
         return found
+
+    def _report_shared(self, name: str, topic_ids: list[str], *, is_wanted: bool) -> None:
+        """Say that topics have one name; raise CorruptArchive if it is one that is wanted."""
+        reason = (
+            f"{self.name} has two topics named {name}: {' and '.join(topic_ids)}; each is there"
+            " under its id, until all objects below the id of the other one are deleted"
+        )
+        if is_wanted:
+            raise CorruptArchive(reason)
+        if name not in self._shared:
+            self._shared.add(name)
+            _log.warning("archived-topics-share-name topic=%s reason=%s", name, reason)
 
     def _if_sound(self, look: Callable[[T], ArchivedPartition], part: T) -> ArchivedPartition:
         """Return what ``look`` finds of a partition; if it is damaged, why."""

@@ -182,15 +182,30 @@ def test_topics_that_are_not_there_are_looked_for_among_all(store: Noting) -> No
     assert archive.find("a-0") is None
 
 
-def test_one_name_is_of_one_topic(store: Noting) -> None:
-    """Wherever it is looked for."""
+def test_one_name_is_of_one_topic(store: Noting, caplog: pytest.LogCaptureFixture) -> None:
+    """Two of one name are not mistaken for each other: each is there under its id, as a whole.
+
+    Such are a topic that was deleted and the one that was created in its place. The name is an
+    error wherever it is looked for.
+    """
     other = Chain(store, UUID(int=9), 0, store.rng)
     other.commit(ChainState(), (Claim("0" * 32, "a", {}),), 1)
     archive = ArchivedPartitions(store, ROOT)
+    said = f"two topics named a: {IDS['a']} and {UUID(int=9)}"
 
-    for look in (archive.all, lambda: archive.find("a-0"), lambda: archive.of_topics({"a"})):
-        with pytest.raises(CorruptArchive, match=r"two topics named a\b.* objects below"):
+    for look in (lambda: archive.find("a-0"), lambda: archive.of_topics({"a", "b"})):
+        with pytest.raises(CorruptArchive, match=rf"{said}\b.* objects below"):
             look()
+    assert not caplog.messages
+    for found in (archive.all(), archive.of_topics({str(IDS["a"])})):
+        mine = [name for name, one in found.items() if one.topic_id == IDS["a"]]
+        assert mine == [f"{IDS['a']}-{number}" for number in range(3)]
+        assert {found[name].state.end for name in mine} == {40}
+        assert found[f"{UUID(int=9)}-0"].state.end == 0
+        assert sorted({one.known.topic for one in found.values()} & {"a", "b", "c"}) == ["b", "c"]
+    (message,) = caplog.messages
+    assert message.startswith("archived-topics-share-name topic=a ")
+    assert said in message
 
 
 def test_a_name_is_taken_by_a_topic_that_is_not_deleted(store: Noting) -> None:

@@ -723,3 +723,24 @@ def test_what_looks_at_each_partition_goes_on_past_a_damaged_chain(
         alone = cli(*words, "-p", "1", "-d", lake)
         assert (alone.code, alone.err) == (0, "")
         assert outcome.out == alone.out.replace("t: 1 partition,", "t: 2 partitions,")
+
+
+def test_both_topics_of_one_name_are_verified(cli: Cli, lake: str, tmp_path: Path) -> None:
+    """A topic that was deleted, and the one created in its place: by their ids, which are named."""
+    cli.on("delete", "t")
+    with tidelog.open(cli.data) as logs:
+        logs.create_topic("t", 2, config=SETTINGS)
+    add(cli, range(40))
+    other = tmp_path / "other"
+    assert cli.on("archive", "t", "--to", other.as_uri()).code == 0
+    shutil.copytree(other, tmp_path / "lake", dirs_exist_ok=True)
+
+    verified, listed = cli("verify", lake), cli("list", lake, "--json")
+
+    names = sorted({row["topic"] for row in listed.rows})
+    assert (verified.code, listed.code, len(names)) == (0, 0, 2)
+    assert verified.out.count(": sound (4 segments") == 4
+    assert f"two topics named t: {' and '.join(names)}" in verified.err
+    for name in names:
+        assert len(cli("cat", name, "-p", "all", "-d", lake).rows) == 30
+    assert "two topics named t" in cli("verify", lake, "t").err
