@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import logging
 import os
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from tidelog.env.renamed_files import delete_if_there
 from tidelog.errors import KafkaStorageError
 from tidelog.log.directory_guard import PASSING
 from tidelog.segment.filenames import DELETED_SUFFIX
+from tidelog.segment.segment_files import delete_moved
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -94,9 +95,10 @@ def delete_snapshots(
 
     def delete() -> None:
         with context.guard.watch("deleting producer snapshots"):
-            for name in renamed:  # the log's directory may have been renamed meanwhile
-                with suppress(FileNotFoundError):
-                    context.fs.delete(os.path.join(context.directory, name))
+            for name in renamed:  # the log's directory may have been renamed meanwhile, and now
+                path = context.path(name)
+                if not delete_if_there(context.fs, path):
+                    delete_moved(context.fs, path)
 
     if renamed:
         delay_ms = context.config.file_delete_delay_ms

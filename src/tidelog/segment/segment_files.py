@@ -201,21 +201,15 @@ class SegmentFiles:
         )
 
     def _delete_log(self) -> None:
-        if not delete_if_there(self._fs, self.log_path):
-            self._delete_moved(self.log_path)
+        path = self.log_path
+        if not delete_if_there(self._fs, path):
+            delete_moved(self._fs, path)
 
     def _delete_index(self, index: IndexFile) -> None:
+        # Before: a rename of the directory meanwhile changes it, and the old one says where to.
+        path = index.path
         if not index.delete_if_exists():
-            self._delete_moved(index.path)
-
-    def _delete_moved(self, path: str) -> None:
-        """Delete the file in the directory of the partition that its future copy has replaced."""
-        directory, _, name = path.rpartition("/")
-        current = current_directory_of_future(directory)
-        if current is None or not name.endswith(DELETED_SUFFIX):
-            return
-        if not delete_if_there(self._fs, f"{current}/{name}"):
-            _log.info("file-already-deleted path=%s", path)
+            delete_moved(self._fs, path)
 
     def change_suffix(self, old: str, new: str) -> None:
         """Rename all files so that they end in ``new`` instead of ``old``.
@@ -238,6 +232,16 @@ class SegmentFiles:
         self.log.moved_to(_in_directory(directory, self.log_path))
         for index in self._indexes:
             index.moved_to(_in_directory(directory, index.path))
+
+
+def delete_moved(fs: FileSystem, path: str) -> None:
+    """Delete a file, which is not there, in the directory that its future copy has become."""
+    directory, _, name = path.rpartition("/")
+    current = current_directory_of_future(directory)
+    if current is None or not name.endswith(DELETED_SUFFIX):
+        return
+    if not delete_if_there(fs, f"{current}/{name}"):
+        _log.info("file-already-deleted path=%s", path)
 
 
 def _name_of(path: str) -> str:

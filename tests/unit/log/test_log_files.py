@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tidelog.log.log import Log
     from tidelog.records.builder import BatchFields
     from tidelog.segment.segment import LogSegment
+    from tidelog.testing.crash_files import CrashFileSystem
 
 NOW_MS = 1_700_000_000_000
 TOPIC_ID = UUID("01234567-89ab-cdef-0123-456789abcdef")
@@ -245,6 +246,33 @@ def test_a_log_lets_go_of_files_that_wait_for_deletion(tmp_path: Path, end: str)
         gc.collect()
 
     assert unclosed == []
+
+
+@pytest.mark.parametrize("suffix", [".log", ".index", ".timeindex", ".snapshot"])
+def test_a_copy_that_takes_its_place_leaves_no_file_that_waits(
+    monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    """Its directory is renamed between the name of a file and its deletion, on another thread."""
+    home = LogHome(internal_segment_bytes=SIZE)
+    home.directory = f"/data/flights-0.{'0' * 32}-future"
+    log = home.open()
+    for _ in range(3):
+        log.append_as_leader(batch(b"v"))
+    log.truncate_to(0)
+    delete = type(home.fs).delete
+
+    def renamed_before(fs: CrashFileSystem, path: str) -> None:
+        if path.endswith(f"{suffix}.deleted"):
+            log.rename_directory("flights-0")
+        delete(fs, path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(home.fs), "delete", renamed_before)
+        home.clock.advance(60_000)
+    home.directory = log.directory
+
+    assert log.directory == "/data/flights-0"
+    assert home.files(".deleted") == []
 
 
 def test_a_log_renamed_to_be_deleted_forgets_its_epochs() -> None:
