@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from tidelog.cli.progress import current_line
 from tidelog.cli.terminal import print_counts, print_message
 from tidelog.datadir.catalogue import METADATA_TOPIC
-from tidelog.datadir.partition_directories import is_partition_directory
+from tidelog.datadir.partition_directories import is_directory, is_partition_directory
 from tidelog.env.files import is_gone
 from tidelog.env.paths import absolute_path, absolute_place
 from tidelog.env.system_files import SYSTEM_FILES
@@ -357,8 +357,8 @@ def _place_of(path: str) -> Place:
 
 def _is_partition(fs: FileSystem, path: str) -> bool:
     try:
-        return is_partition_directory(fs.list(path))
-    except (FileNotFoundError, NotADirectoryError):
+        return is_directory(fs, path) and is_partition_directory(fs.list(path))
+    except FileNotFoundError:
         return False
     except OSError as error:
         raise KafkaStorageError(f"{path}: {error.strerror}") from error

@@ -9,7 +9,6 @@ from tidelog.cli.partition_choice import choose_partitions
 from tidelog.errors import (
     InvalidArgument,
     InvalidTopic,
-    KafkaStorageError,
     UnknownTopicOrPartition,
 )
 
@@ -51,10 +50,19 @@ def test_topics_and_a_partition_choose() -> None:
     assert found(2) == ["b-2"]
 
 
-@pytest.mark.parametrize("words", [("x",), ("a", "x"), ("a", 5), (7,)])
+@pytest.mark.parametrize("words", [("x",), ("a", "x"), (7,)])
 def test_an_unknown_topic_or_partition_is_refused(words: tuple[object, ...]) -> None:
     """The error lists the topics that exist."""
     with pytest.raises(UnknownTopicOrPartition, match="it has a, b"):
+        found(*words)
+
+
+@pytest.mark.parametrize(("words", "there"), [(("a", 5), "0"), (("b", 0), "2, 10")])
+def test_of_a_topic_without_a_partition_those_that_it_has_are_named(
+    words: tuple[object, ...], there: str
+) -> None:
+    """Not only the topics: the one that is named is there."""
+    with pytest.raises(UnknownTopicOrPartition, match=f"; it has {there}$"):
         found(*words)
 
 
@@ -109,10 +117,10 @@ def test_a_directory_without_partitions_may_be_an_archive() -> None:
 
 
 def test_a_missing_directory_is_refused() -> None:
-    """So is a file."""
-    with pytest.raises(InvalidArgument):
+    """So is a file, which is wrong usage and no failure of the disk."""
+    with pytest.raises(InvalidArgument, match="/nowhere is not a data directory: it is missing"):
         found(directory="/nowhere")
-    with pytest.raises(KafkaStorageError):
+    with pytest.raises(InvalidArgument, match="/data/c-0 is not a data directory: it is a file"):
         found(directory="/data/c-0")
 
 

@@ -39,8 +39,7 @@ def run(args: Namespace) -> int:
     from tidelog.explain.verify.checked import Checked
     from tidelog.explain.verify.findings import Severity
 
-    settings = dict(args.options)
-    is_compacted = "cleanup.policy" in settings and LogConfig.parse(settings).is_compacted
+    is_compacted = LogConfig.parse(dict(args.options)).is_compacted
     chosen = chosen_by(args, takes_copies=True)
     around = _around(chosen, args)
     damaged: set[TopicPartition | None] = set()

@@ -220,6 +220,12 @@ def _check(args: Namespace) -> None:
         raise InvalidArgument(f"--follow and {option} cannot be combined: leave one of them out")
     if args.follow and args.end_offset is not None:
         raise InvalidArgument("--follow has no end, and --to sets one")
+    for begin, end, options in (
+        (args.start_offset, args.end_offset, ("--from", "--to")),
+        (args.since, args.until, ("--since", "--until")),
+    ):
+        if None not in {begin, end} and begin != "end" and begin > end:
+            raise InvalidArgument(f"{options[1]} ends before {options[0]} begins")
     if args.last is not None and args.start_offset == "end":
         raise InvalidArgument("--last N ends where --from end begins; give one of them")
     if args.follow and (args.output is not None or args.format == "parquet"):

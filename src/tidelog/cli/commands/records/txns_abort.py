@@ -20,6 +20,7 @@ from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import (
     CannotUndo,
     InvalidArgument,
+    InvalidTopic,
     RequestFailed,
     RequestNotTaken,
 )
@@ -82,11 +83,12 @@ def run_abort(args: Namespace) -> int:
 def _partition(args: Namespace) -> TopicPartition:
     """Return the partition that the command line names."""
     words = args.topics[1:]
-    if len(words) != 1:
-        raise InvalidArgument(
-            f"txns abort takes one TOPIC-PARTITION, and -d DIR or {DIRECTORY_VARIABLE}"
-        )
-    return parse_topic_partition(words[0])
+    if len(words) == 1:
+        with suppress(InvalidTopic):  # it speaks of a directory
+            return parse_topic_partition(words[0])
+    raise InvalidArgument(
+        f"txns abort takes one TOPIC-PARTITION, and -d DIR or {DIRECTORY_VARIABLE}"
+    )
 
 
 def _check_uncoordinated(chosen: ChosenPartitions, producer_id: int, key: TopicPartition) -> None:

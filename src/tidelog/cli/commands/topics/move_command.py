@@ -102,6 +102,7 @@ def _move(args: Namespace) -> int:
     """Move the partitions, one after another; a running service is asked to do it."""
     from tidelog.cli.partition_choice import choose_partitions
     from tidelog.cli.serving.service_requests import asked
+    from tidelog.embedded.doors import check_no_files
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.segment.filenames import numbers_by_topic
 
@@ -115,6 +116,7 @@ def _move(args: Namespace) -> int:
         raise UnknownTopicOrPartition("; ".join(map(str, chosen.missing)))
     if source == target:
         raise InvalidArgument(f"--to {args.target}: the partitions are there already")
+    check_no_files(SYSTEM_FILES, [target])
     if args.throttle is not None:
         limit = {"bytes_per_second": args.throttle or None}
         asked("throttle-moves", source, limit, partial(check_not_held, source))

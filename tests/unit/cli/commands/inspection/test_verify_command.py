@@ -285,3 +285,12 @@ def test_the_gaps_of_a_compacted_topic_are_sound_without_the_cleaners_checkpoint
     checked = cli("verify", tmp_path / "data")
 
     assert (checked.code, "damage:" in checked.out) == (0, False)
+
+
+@pytest.mark.parametrize("setting", ["cleanup.polcy=compact", "cleanup.policy=compacted"])
+def test_a_setting_that_is_none_is_refused(topic: Cli, setting: str) -> None:
+    """Else a topic that is compacted would be checked as one that is not."""
+    outcome = topic.on("verify", "-o", setting)
+
+    assert (outcome.code, outcome.out) == (2, "")
+    assert setting.partition("=")[0] in outcome.err

@@ -405,6 +405,8 @@ def test_records_can_be_chosen_by_key_and_pattern(
         (["--format", r"%v\x"], r"\x is not known"),
         (["--format", "%"], "'%' at the end stands for nothing"),
         (["--follow", "--to", 3], "--follow has no end, and --to sets one"),
+        (["--from", 3, "--to", 2], "--to ends before --from begins"),
+        (["--since", 3, "--until", 2], "--until ends before --since begins"),
     ],
 )
 def test_a_choice_that_cannot_be_meant_is_wrong_usage(

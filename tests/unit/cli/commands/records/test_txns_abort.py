@@ -172,6 +172,7 @@ def test_a_service_aborts_and_takes_it_back(hanging: Cli) -> None:
         (("txns", "abort", "t-0", "--producer-id", "8"), "producers that have one: 9"),
         (("txns", "abort", "t-0", "t-1", "--producer-id", "9"), "one TOPIC-PARTITION"),
         (("txns", "abort", "--producer-id", "9"), "one TOPIC-PARTITION"),
+        (("txns", "abort", "t", "--producer-id", "9"), "one TOPIC-PARTITION"),
         (("txns", "abort", "x-0", "--producer-id", "9"), "no topic x"),
         (("txns", "abort", "t-0", "--producer-id", "9", "--open"), "--open is for the list"),
         (("txns", "t", "--producer-id", "9"), "belong to txns abort"),

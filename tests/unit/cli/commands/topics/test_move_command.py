@@ -24,6 +24,16 @@ DAY_MS = 86_400_000
 HOUR_MS = 3_600_000
 
 
+def test_a_move_to_a_file_is_refused(cli: Cli) -> None:
+    """As wrong usage: a service would take it for a disk that has failed."""
+    cli.on("create", "t")
+
+    answer = cli.on("move", "t", "--to", cli.data / "meta.properties")
+
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.endswith("meta.properties is a file, not a directory\n")
+
+
 def test_a_move_to_where_the_partitions_are_is_refused(cli: Cli) -> None:
     """Exit code 2, and nothing is touched."""
     cli.on("create", "t")
