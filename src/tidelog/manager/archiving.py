@@ -108,7 +108,7 @@ def check_place(uri: str, log_dirs: LogDirs) -> None:
 class NewNames:
     """Refuses topics that would get the name of another one in an archive.
 
-    Of two with one name neither could be read. The archive is asked once for all of ``topics``,
+    Of two with one name neither could be read by it. The archive is asked once for all ``topics``,
     which are ids by name; any thread may use this.
     """
 
