@@ -25,7 +25,7 @@ from tidelog.staging.finished import read_finished
 from tidelog.staging.journal import has_journal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
     from typing import Self
     from uuid import UUID
 
@@ -77,10 +77,6 @@ class BusyDirectory:
     def topics(self) -> dict[str, Topic]:
         """Return every topic by name."""
         return {name: self.topic(name) for name in self._found.topics}
-
-    def topics_named(self, names: Iterable[str]) -> dict[str, Topic]:
-        """Return those of some topics that are there, by name."""
-        return {name: self.topic(name) for name in names if self._found.known_topic(name)}
 
     def topic(self, name: str) -> Topic:
         """Return one topic; raise UnknownTopicOrPartition where there is none."""

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tidelog.broker.client_request import Refusal
-from tidelog.broker.groups.joined_readers import READER_PROTOCOL, write_metadata
+from tidelog.broker.groups.joined_readers import READER_PROTOCOL, read_positions, write_metadata
 from tidelog.codec.compression import Codec
 from tidelog.embedded.busy_directory import BusyDirectory
 from tidelog.embedded.door_client import DoorClient, retried
@@ -23,20 +23,18 @@ from tidelog.errors import (
     OutcomeUnknown,
     UnknownTopicOrPartition,
 )
-from tidelog.manager.consumer_groups import FoundPositions, found_positions
-from tidelog.manager.known_positions import Committed, take_positions
-from tidelog.readonly.group_positions import OFFSETS_TOPIC, partition_of_group
 from tidelog.readonly.log_follower import POLL_MS
-from tidelog.records.isolation import Isolation, ReadUpTo
+from tidelog.records.isolation import Isolation
 from tidelog.segment.filenames import TopicPartition
 from tidelog.staging.group_step import CommittedAt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
     from tidelog.embedded.joined_reads import JoinedReads
     from tidelog.env.machine import Machine
-    from tidelog.manager.consumer_groups import Member
+    from tidelog.manager.consumer_groups import FoundPositions, Member
     from tidelog.readonly.group_positions import Position
 
 _SESSION_MS: Final = 45_000
@@ -46,9 +44,9 @@ _SESSION_MS: Final = 45_000
 class JoinedSource:
     """Topics, records and groups of joined logs, for one reader.
 
-    Records and positions are read from the files, and positions are committed by a transaction. The
-    group is the reader's as long as a connection of its own lives, which is made again, and the
-    group asked for again, when the process was restarted.
+    Records are read from the files, and positions are committed by a transaction. The group is the
+    reader's as long as a connection of its own lives, which is made again, and the group asked for
+    again, when the process was restarted.
     """
 
     def __init__(self, logs: JoinedReads, machine: Machine) -> None:
@@ -106,38 +104,27 @@ class JoinedSource:
 
     def found(self, group: str) -> FoundPositions:
         """Return the committed positions of a group, and apart those of topics deleted since."""
-        directory = BusyDirectory(*self._logs.paths, machine=self._machine)
-        offsets_topic = directory.topics_named([OFFSETS_TOPIC]).get(OFFSETS_TOPIC)
-        if offsets_topic is None:
-            return FoundPositions({}, {})
-        known: dict[str, dict[TopicPartition, Committed]] = {}
-        number = partition_of_group(group, len(offsets_topic.partitions))
-        # The catalogue names it before it is created, maybe only by the next start. One that is
-        # lost is an error in the end: the group must not begin again from nothing.
-        opened = partial(self._logs.open, OFFSETS_TOPIC, number)
-        with retried(self._machine, opened, UnknownTopicOrPartition) as log:
-            # To the log end: what the holder acknowledged a moment ago is below its high watermark,
-            # which the files say only seconds later.
-            take_positions(known, log.settled_records(up_to=ReadUpTo.LOG_END), log.directory)
-        found = known.get(group, {})
-        return found_positions(found, directory.topics_named({key.topic for key in found}))
+        fields = self._positions(group)["positions"]
+        if fields is None:  # not for empty: the group must not begin again from nothing
+            raise NotServed(
+                self._logs.path, "its process answers without positions: it is an older release"
+            )
+        return read_positions(fields)
 
     def undecided(self, group: str) -> frozenset[TopicPartition]:
-        """Return the partitions of which a transaction sets a group's position, and has not ended.
-
-        None while no process has the directory, which would know: commits are fenced all the same.
-        """
-        asked = partial(self._door.ask, "OffsetFetch", 7, groupId=group, topics=None)
-        try:
-            answer = retried(self._machine, partial(asked, requireStable=True), Refusal)
-        except (NotServed, OutcomeUnknown):
-            return frozenset()
+        """Return the partitions whose position a transaction sets that has not ended."""
         return frozenset(
             TopicPartition(topic["name"], one["partitionIndex"])
-            for topic in answer["topics"]
+            for topic in self._positions(group)["topics"]
             for one in topic["partitions"]
             if one["errorCode"]  # UNSTABLE_OFFSET_COMMIT
         )
+
+    def _positions(self, group: str) -> dict[str, Any]:
+        # The process has them in memory, and checks commits by them. One that was just started may
+        # still be reading them.
+        asked = partial(self._door.ask, "OffsetFetch", 7, groupId=group, topics=None)
+        return retried(self._machine, partial(asked, requireStable=True), Refusal)
 
     def commit(
         self,

@@ -151,7 +151,7 @@ class Groups(OfOneProcess):
         """Return the committed positions of a group, and apart those of topics deleted since."""
         topics = self._topics()
         known = self._known_of(group, topics)
-        return found_positions({} if known is None else known.of_group(group), topics)
+        return _found_positions({} if known is None else known.of_group(group), topics)
 
     def unwritten(self, groups: Iterable[str], without: Collection[int] = ()) -> list[str]:
         """Return those of some groups of which the log has no record, except their positions.
@@ -405,7 +405,7 @@ def _readers_in(processes: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted({f"a reader in {one}" for one in processes}))
 
 
-def found_positions(
+def _found_positions(
     positions: Mapping[TopicPartition, Committed], topics: Mapping[str, Topic]
 ) -> FoundPositions:
     """Separate positions in topics that are there from those in topics deleted since the commit."""

@@ -139,7 +139,7 @@ class KnownPositions:
     def _take(self, found: Iterable[_Found], directory: str) -> None:
         for columns, owners in found:
             settled = [*columns.select(owners < 0).records()]
-            take_positions(self._groups, settled, directory)
+            _take_positions(self._groups, settled, directory)
             for _, stored in known_records(settled, read_group, directory):
                 if stored.values is None:
                     self._written.pop(stored.group, None)
@@ -181,7 +181,7 @@ class KnownPositions:
             return frozenset(chain.from_iterable(found))
 
 
-def take_positions(
+def _take_positions(
     known: dict[str, dict[TopicPartition, Committed]], records: Iterable[Record], directory: str
 ) -> None:
     """Take the positions that records of ``__consumer_offsets`` say into ``known``, by group."""

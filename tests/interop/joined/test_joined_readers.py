@@ -46,6 +46,20 @@ def broker(broker: Served) -> Served:
     return broker
 
 
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The topics of the logs that this program has opened to read them."""
+    found: list[str] = []
+    enter = ReadOnlyLog.__enter__
+
+    def entered(log: ReadOnlyLog) -> ReadOnlyLog:
+        found.append(log.topic)
+        return enter(log)
+
+    monkeypatch.setattr(ReadOnlyLog, "__enter__", entered)
+    return found
+
+
 def values(reader: GroupReader, **how: int) -> list[bytes | None]:
     """Return what a reader finds."""
     return [record.value for record in reader.read(**how)]
@@ -167,20 +181,25 @@ def test_records_of_open_transactions_wait_for_readers_of_committed_ones(
 
 
 @pytest.mark.usefixtures("broker")
-def test_the_partition_of_the_positions_is_waited_for(data: Path, joined: JoinedLogs) -> None:
-    """The catalogue names it before it is there: a reader then neither fails nor starts again."""
+def test_positions_are_asked_for_not_read(joined: JoinedLogs, opened: list[str]) -> None:
+    """The process has them in memory; its log has each commit that is not compacted yet."""
     with joined.reader("t", group="g") as reader:
         assert values(reader) == [b"a", b"b"]
         reader.commit()
-    made, away = data / "__consumer_offsets-0", data / "away"
-    made.rename(away)
-    back = threading.Timer(0.5, lambda: away.rename(made))
-    back.start()
+        reader.rewind()
+        assert (values(reader), reader.committed) == ([], reader.positions)
 
-    with joined.reader("t", group="g") as reader:
-        assert made.exists()
-        assert values(reader) == []
-    back.join()
+    assert set(opened) == {"t"}
+
+
+@pytest.mark.usefixtures("broker")
+def test_an_answer_without_positions_is_an_error(
+    joined: JoinedLogs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one of an earlier release: the group must not begin again from nothing."""
+    monkeypatch.setattr("tidelog.broker.groups.committed_offsets.write_positions", lambda _: None)
+    with pytest.raises(NotServed, match="without positions"):
+        joined.reader("t", group="g")
 
 
 def test_positions_are_committed_with_a_transaction(broker: Served, joined: JoinedLogs) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from tidelog.broker.client_request import Later, Refusal
 from tidelog.broker.groups.classic_group import GroupState
 from tidelog.broker.groups.group_member import NO_MEMBER
+from tidelog.broker.groups.joined_readers import write_positions
 from tidelog.broker.shards import code_for_client
 from tidelog.config.log_config import MINUTE_MS
 from tidelog.config.serve_config import FlushPolicy
@@ -227,16 +228,16 @@ class CommittedOffsets:
     def fetch(self, request: Request) -> Answer:
         """OffsetFetch."""
         values = request.values
-        stable = values["requireStable"]
+        how = {"stable": values["requireStable"], "of_reader": request.peer.held is not None}
         if request.version >= _GROUPS_VERSION:
-            return {"groups": [self._fetch(one, stable=stable) for one in values["groups"]]}
-        answer = self._fetch(values, stable=stable)
+            return {"groups": [self._fetch(one, **how) for one in values["groups"]]}
+        answer = self._fetch(values, **how)
         if request.version < _TOP_ERROR_VERSION and answer.get("errorCode"):
             code = ErrorCode(answer["errorCode"])
             return {"topics": _unknown(values["topics"] or [], code)}
         return answer
 
-    def _fetch(self, wanted: dict[str, Any], *, stable: bool) -> dict[str, Any]:
+    def _fetch(self, wanted: dict[str, Any], *, stable: bool, of_reader: bool) -> dict[str, Any]:
         group = wanted["groupId"]
         try:
             self._coordinator.shards.check(group)
@@ -246,9 +247,10 @@ class CommittedOffsets:
             if not stable and self._groups.unapplied(group):
                 # A word that every client knows: the positions of now are those before the commit.
                 raise Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-            found = {key: one.position for key, one in self._groups.committed(group).items()}
+            known = self._groups.found(group)
         except KafkaError as error:
             return {"groupId": group, "errorCode": int(code_for_client(error)), "topics": []}
+        found = {key: one.position for key, one in known.live.items()}
         topics = wanted["topics"]
         if topics is None:
             keys = numbers_by_topic(sorted(found.keys() | unstable))
@@ -266,6 +268,7 @@ class CommittedOffsets:
                 }
                 for topic in topics
             ],
+            "positions": write_positions(known) if of_reader else None,
         }
 
     # OffsetDelete

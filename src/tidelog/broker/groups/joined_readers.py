@@ -12,14 +12,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.broker.client_request import Refusal
 from tidelog.error_codes import ErrorCode
+from tidelog.manager.consumer_groups import FoundPositions
+from tidelog.manager.known_positions import Committed
+from tidelog.readonly.group_positions import Position
+from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from tidelog.manager.consumer_groups import Groups
 
 READER_PROTOCOL: Final = "tidelog-reader"
 """The protocol type of JoinGroup by which a program that has joined this one has a reader."""
+_NO_TIME: Final = -1
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +59,37 @@ def write_metadata(
     """Return what a reader sends of itself; ``partitions`` None: all of each topic."""
     chosen = None if partitions is None else sorted(partitions)
     return json.dumps({"topics": topics, "partitions": chosen, "process": process}).encode()
+
+
+def write_positions(found: FoundPositions) -> list[dict[str, Any]]:
+    """Return the fields of positions that OffsetFetch has for readers, and not for clients.
+
+    A reader's commits are fenced by the records of its positions, which it would find only by
+    reading all commits that are not compacted yet.
+    """
+    return [
+        {
+            "topic": key.topic,
+            "partition": key.partition,
+            "offset": one.position.offset,
+            "leaderEpoch": one.position.leader_epoch,
+            "recordOffset": one.record_offset,
+            "isLive": positions is found.live,
+        }
+        for positions in found
+        for key, one in positions.items()
+    ]
+
+
+def read_positions(fields: Iterable[dict[str, Any]]) -> FoundPositions:
+    """Return positions from their fields, without what readers have no use for."""
+    found = FoundPositions({}, {})
+    for one in fields:
+        position = Position(one["offset"], one["leaderEpoch"], "", _NO_TIME, None)
+        key = TopicPartition(one["topic"], one["partition"])
+        positions = found.live if one["isLive"] else found.of_others
+        positions[key] = Committed(position, one["recordOffset"])
+    return found
 
 
 def _read_metadata(group: str, metadata: bytes) -> JoinedReader:

@@ -3,6 +3,8 @@
 A request has its name, its number, the versions that are offered, and the version from which it is
 flexible; the fields of the request follow ``>`` and those of the response ``<``, see ``fields_of``.
 Fields of other versions are left out. Kafka: the message definitions of ``clients``.
+
+``positions`` of OffsetFetch are not Kafka's: only programs that have joined this one get them.
 """
 
 from __future__ import annotations
@@ -96,7 +98,8 @@ OffsetFetch 9 1-9 flexible 6+
     committedOffset int64, committedLeaderEpoch 5+ int32 =-1, metadata string?, errorCode
     int16}]}], errorCode 2-7 int16, groups 8+ [{groupId string, topics [{name string, partitions
     [{partitionIndex int32, committedOffset int64, committedLeaderEpoch int32 =-1, metadata
-    string?, errorCode int16}]}], errorCode int16}]
+    string?, errorCode int16}]}], errorCode int16}], #9000 positions 7 [{topic string, partition
+    int32, offset int64, leaderEpoch int32, recordOffset int64, isLive bool}]? =null
 DescribeGroups 15 0-6 flexible 5+
   > groups [string], includeAuthorizedOperations 3+ bool
   < throttleTimeMs 1+ int32, groups [{errorCode int16, errorMessage 6+ string? =null, groupId
