@@ -15,7 +15,11 @@ from tidelog.env.files import FileSystem, OpenFile
 from tidelog.env.paths import is_uri
 from tidelog.env.read_only_file import FileBelow, FilesBelow, ReadOnlyFile
 from tidelog.errors import KafkaStorageError, text_or_kind
-from tidelog.log.topic_id import PARTITION_METADATA_FILE, read_partition_metadata
+from tidelog.log.topic_id import (
+    PARTITION_METADATA_FILE,
+    read_partition_metadata,
+    topic_id_or_none,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -134,12 +138,12 @@ class ReadFiles(FilesBelow):
         data_dir = os.path.dirname(directory)
         if again:
             self._claims.pop(data_dir, None)
-        if data_dir not in self._claims:
+        if data_dir not in self._claims and not self._is_unclaimed(directory, partition):
             try:
                 self.note_names(data_dir, self.list(data_dir))
             except FileNotFoundError:
                 return 0
-        if self._claims[data_dir] and directory not in self._joined:
+        if self._claims.get(data_dir) and directory not in self._joined:
             self._join(directory, data_dir, partition)
         return self.archived_start(directory) or 0
 
@@ -174,6 +178,19 @@ class ReadFiles(FilesBelow):
             self._claims[data_dir] = by_topic
         else:
             self._claims[data_dir] = {}
+
+    def _is_unclaimed(self, directory: str, partition: int) -> bool:
+        """Return whether a partition is known to have no claim file; False: a listing shows that.
+
+        A listing takes longer by far where there are thousands of partitions, of each of which a
+        reader may ask this.
+        """
+        from tidelog.archive.claim_file import claim_file
+
+        topic_id = topic_id_or_none(self, directory)
+        if topic_id is None:
+            return False
+        return not self.exists(claim_file(os.path.dirname(directory), topic_id, partition))
 
     def _join(self, directory: str, data_dir: str, partition: int) -> None:
         from tidelog.archive.claim_file import claim_file, read_claim

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from contextlib import closing
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 import pytest
 from tests.machinery.stored_log import BATCHES, LOG_STARTS, VALUES, WATERMARKS, home_with, name_of
 
 from tidelog.codec.checkpoint_file import replace_file
 from tidelog.errors import DataLoss, KafkaStorageError, OffsetOutOfRange
+from tidelog.log.topic_id import write_partition_metadata
 from tidelog.readonly.log_follower import LogFollower
 from tidelog.readonly.read_only_log import ReadOnlyLog
 from tidelog.records.isolation import ReadUpTo
@@ -166,3 +168,13 @@ def test_a_log_that_is_deleted_ends_the_following() -> None:
 
     with pytest.raises(KafkaStorageError, match="t-0 was deleted while it was followed"):
         values(follower)
+
+
+def test_the_data_directory_is_not_listed_for_each_partition() -> None:
+    """It may hold thousands, and which of them have an archive is asked one by one."""
+    home = home_with(BATCHES)
+    write_partition_metadata(home.fs, "/data/t-0/partition.metadata", UUID(int=7))
+    operations = home.fs.trace()
+
+    assert values(LogFollower(PATH, fs=home.fs)) == VALUES
+    assert {one.path for one in operations if one.name == "list"} == {PATH}
