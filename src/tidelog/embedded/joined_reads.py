@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tidelog.embedded.read_only_logs import Look
     from tidelog.env.machine import Machine
     from tidelog.readonly.epoch_lineage import Epochs
+    from tidelog.readonly.read_only_directory import ReadOnlyDirectory
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.records.record import Record
     from tidelog.segment.filenames import TopicPartition
@@ -52,7 +53,7 @@ class JoinedReads(ReadOnlyLogs):
         )
         self._machine = machine
         self._door = DoorClient(path)
-        self._recent: Final = self._recent_look()
+        self._recent: Final = super()._recent_look()
         """What a reader looks with, which opens the log of each of its partitions all the time."""
         self._listed: dict[str, tuple[int, Topic]] = {}
         """Topics, and until when they are taken for known, in ns."""
@@ -94,6 +95,16 @@ class JoinedReads(ReadOnlyLogs):
             yield from log.records(first, end, committed=isolation is Isolation.READ_COMMITTED)
             if log.holes:
                 warn_of_lost(log.directory, self._recent(key.topic).lost(log, first, end))
+
+    def _recent_look(self, partition: int | None = None) -> Look:
+        return super()._recent_look() if partition is None else self._look_for_one
+
+    def _look_for_one(self, topic: str) -> ReadOnlyDirectory:
+        # A look at a topic of thousands of partitions takes a tenth of a second. Where one of them
+        # is holds until it is not there any more.
+        directory = self._recent(topic)
+        directory.read_checkpoints_again()
+        return directory
 
     def known_epochs(self, key: TopicPartition) -> Epochs:
         """Return the leader epochs of a partition, as far as they are known."""

@@ -133,7 +133,7 @@ class ReadOnlyLogs(DrawnLogs):
 
         Of each partition, by its number, or of the one that is given.
         """
-        look = self._recent_look()
+        look = self._recent_look(partition)
         if partition is not None:
             return self._offsets_of(TopicPartition(topic, partition), look)
         numbers = self._numbers_in(topic, look(topic))
@@ -149,8 +149,8 @@ class ReadOnlyLogs(DrawnLogs):
         ``timestamp`` is as for ``Logs.offset_at``. Raises CorruptMessage.
         """
         target = point_in_log(timestamp, self._clock)
-        key = TopicPartition(topic, partition)
-        with self._seen(key, None, Isolation.READ_UNCOMMITTED) as (log, _, end):
+        key, look = TopicPartition(topic, partition), self._recent_look(partition)
+        with self._seen(key, None, Isolation.READ_UNCOMMITTED, look) as (log, _, end):
             return log.offset_at(target, end)
 
     def count_records(
@@ -165,7 +165,7 @@ class ReadOnlyLogs(DrawnLogs):
         Offsets need a partition where there are several; else InvalidArgument. See
         ``ReadOnlyLog.count_records``.
         """
-        counts, look = [], self._recent_look()
+        counts, look = [], self._recent_look(partition)
         for number in self._chosen(topic, partition, start_offset, end_offset, look=look):
             key = TopicPartition(topic, number)
             with self._seen(key, None, Isolation.READ_UNCOMMITTED, look) as (log, _, seen):
@@ -203,7 +203,7 @@ class ReadOnlyLogs(DrawnLogs):
         times = TimeRange.of(since, until, self._clock)
         is_committed, _ = reach(isolation)
         lost: list[tuple[TopicPartition, list[Hole]]] = []
-        wanted, look = RecordFilter(*times, committed=is_committed), self._recent_look()
+        wanted, look = RecordFilter(*times, committed=is_committed), self._recent_look(partition)
         for number in self._chosen(topic, partition, start_offset, look=look):
             key = TopicPartition(topic, number)
             with self._seen(key, start_offset, isolation, look) as (log, first, end):
@@ -327,8 +327,8 @@ class ReadOnlyLogs(DrawnLogs):
         self._asked_metadata.add(topic)
         return numbers
 
-    def _recent_look(self) -> Look:
-        """Return what looks at the directories for a call that opens many logs of them."""
+    def _recent_look(self, _partition: int | None = None) -> Look:
+        """Return what looks at the directories for a call that opens many logs of them, or one."""
         return RecentLook(self._look, self._clock, _RECENT_NS)
 
     def _look(self, _topic: str = "") -> ReadOnlyDirectory:

@@ -223,33 +223,59 @@ def test_errors_are_those_of_the_holder(joined: JoinedLogs) -> None:
 
 
 class ListedFiles(SystemFiles):
-    """Counts how often directories are listed."""
+    """Takes note of the directories that are listed."""
 
-    listings = 0
+    def __init__(self) -> None:
+        super().__init__(has_posix=True)
+        self.listed: list[str] = []
 
     def list(self, directory: str) -> list[str]:
-        """Count, and list."""
-        self.listings += 1
+        """Take note, and list."""
+        self.listed.append(directory)
         return super().list(directory)
 
 
 def test_many_topics_are_looked_up_at_once(data: Path, broker: Served) -> None:
     """A look for each reads all of them. A topic that is new since is found all the same."""
-    files, clock = ListedFiles(has_posix=True), ManualClock()
+    files, clock = ListedFiles(), ManualClock()
     names = [f"t{number}" for number in range(20)]
     for name in names:
         broker.logs.create_topic(name)
     with JoinedLogs(str(data), machine=brief_machine(files, clock), wait_ms=clock.advance) as logs:
-        before = files.listings
+        before = len(files.listed)
         for name in names:
             assert logs.append(name, b"v").offset == 0
-        assert files.listings - before <= 5
+        assert len(files.listed) - before <= 5
         broker.logs.create_topic("new")
         broker.logs.create_partitions("t1", 2)
 
         assert logs.append("new", b"v").offset == 0
         clock.advance(10_000)
         assert {logs.append("t1", b"v").partition for _ in range(2)} == {0, 1}
+
+
+def test_one_partition_is_looked_up_once_for_many_calls(data: Path, broker: Served) -> None:
+    """Its topic may have thousands. One that is gone since, or new, is noticed all the same."""
+    files, clock = ListedFiles(), ManualClock()
+    holder = broker.logs
+    holder.create_topic("t", 2)
+    holder.append("t", b"a", partition=0, timestamp=1000)
+    with JoinedLogs(str(data), machine=brief_machine(files, clock), wait_ms=clock.advance) as logs:
+        before = len(files.listed)
+        for _ in range(20):
+            assert logs.offsets("t", 0) == holder.offsets("t", 0)
+            assert logs.offset_at("t", 0, 1000) == holder.offset_at("t", 0, 1000)
+            assert logs.count_records("t", 0) == holder.count_records("t", 0)
+            assert values(logs, partition=0) == [b"a"]
+        assert files.listed[before:].count(str(data)) <= 2
+        holder.create_partitions("t", 3)
+        assert logs.offsets("t", 2) == holder.offsets("t", 2)
+        assert list(logs.offsets("t")) == [0, 1, 2]
+        holder.delete_topic("t")
+        with pytest.raises(UnknownTopicOrPartition):
+            logs.offsets("t", 0)
+        holder.create_topic("t")
+        assert logs.offsets("t", 0) == holder.offsets("t", 0)
 
 
 def test_a_transaction_is_committed_by_the_holder(broker: Served, joined: JoinedLogs) -> None:
