@@ -334,14 +334,13 @@ class CommittedOffsets:
             return {"errorCode": int(code_for_client(error))}
         return {"topics": answer}
 
-    async def durable(self, group: str, *taken: Taken) -> None:
+    async def durable(self, group: str, taken: Taken) -> None:
         """Wait until a group's positions, or what takes them or the group back, are durable.
 
         Else a power cut would bring back what a client takes for gone.
         """
-        await asyncio.gather(*(one for one in taken if isinstance(one, asyncio.Task)))
-        infos = [one.result() if isinstance(one, asyncio.Task) else one for one in taken]
-        if any(info is not None for info in infos):
+        info = await taken if isinstance(taken, asyncio.Task) else taken
+        if info is not None:
             await self._flushes.wait_if_wanted(home_of_group(self._manager, group))
 
     # Expiry

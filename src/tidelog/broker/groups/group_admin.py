@@ -136,7 +136,7 @@ class GroupAdmin:
 
     def _begin_deletion(
         self, group_id: str, positions: Collection[TopicPartition]
-    ) -> list[Taken] | ErrorCode:
+    ) -> Taken | ErrorCode:
         try:
             self._coordinator.shards.check(group_id)
             # Also those that open transactions set: else a commit would bring a part of them back,
@@ -146,18 +146,15 @@ class GroupAdmin:
                 return ErrorCode.GROUP_ID_NOT_FOUND
             if self._groups.has_reader(group_id):
                 raise NonEmptyGroup(group_id)
-            return [
-                self._coordinator.delete(group_id),
-                self._offsets.take_back(group_id, positions),
-            ]
+            return self._coordinator.delete(group_id, positions)
         except KafkaError as error:
             return code_for_client(error)
 
-    async def _deleted(self, group_id: str, begun: list[Taken] | ErrorCode) -> ErrorCode:
+    async def _deleted(self, group_id: str, begun: Taken | ErrorCode) -> ErrorCode:
         if isinstance(begun, ErrorCode):
             return begun
         try:
-            await self._offsets.durable(group_id, *begun)
+            await self._offsets.durable(group_id, begun)
         except KafkaError as error:
             return code_for_client(error)
         return ErrorCode.NONE

@@ -20,11 +20,11 @@ from tidelog.env.event_loop import in_thread
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaError, NonEmptyGroup
 from tidelog.manager.group_home import home_of_group
-from tidelog.readonly.group_positions import OFFSETS_TOPIC, group_removal, read_group
+from tidelog.readonly.group_positions import OFFSETS_TOPIC, read_group, removal_records
 from tidelog.records.known_records import known_records
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from tidelog.broker.client_request import Answer, Request
     from tidelog.broker.data.appends import Appends
@@ -189,8 +189,10 @@ class GroupCoordinator:
         if not group.generation:  # nobody has ever been in it
             self._forget(group)
 
-    def delete(self, group_id: str) -> AppendInfo | asyncio.Task[AppendInfo]:
-        """Take back what was written of an empty group, and forget it; its positions stay.
+    def delete(
+        self, group_id: str, positions: Iterable[TopicPartition] = ()
+    ) -> AppendInfo | asyncio.Task[AppendInfo]:
+        """Take back what was written of an empty group, and forget it; other positions stay.
 
         The result is as of ``Appends.call``.
         """
@@ -198,7 +200,9 @@ class GroupCoordinator:
         if group is not None and (group.members or group.pending):
             raise NonEmptyGroup(group_id)
         now_ms = self._manager.machine.clock.now_ms()
-        home, records = home_of_group(self._manager, group_id), [group_removal(group_id, now_ms)]
+        home = home_of_group(self._manager, group_id)
+        # Together: a crash between the two would leave a part of the group.
+        records = removal_records(group_id, positions, now_ms, is_whole=True)
         found = self._appends.call(home, partial(home.append_records, records))
         # Not before: what could not be taken back would be here again after the next start.
         if group is None:

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.machinery.broker_home import BrokerHome, code, commit, held, with_broker
+from tests.machinery.broker_home import BrokerHome, code, commit, held, position, with_broker
 from tests.unit.broker.groups.test_group_requests import joined, leave, member_of
 
 from tidelog.error_codes import ErrorCode
@@ -139,5 +139,26 @@ def test_a_group_that_is_left_before_its_assignment_is_noted_is_empty() -> None:
         assert await listed(home) == ["g"]
         home.broker._expire()
         assert await listed(home) == []
+
+    with_broker(test, group_initial_rebalance_delay_ms=0)
+
+
+def test_a_group_is_deleted_by_one_append(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A crash between two would leave its positions without it."""
+    appended: list[int] = []
+    plain = Partition.append_records
+
+    def append(partition: Partition, records: list[Any], **how: Any) -> Any:
+        appended.append(len(records))
+        return plain(partition, records, **how)
+
+    async def test(home: BrokerHome) -> None:
+        await emptied(home)
+        await commit(home, 1)
+        with monkeypatch.context() as patched:
+            patched.setattr(Partition, "append_records", append)
+            assert await deleted(home) is ErrorCode.NONE
+        assert appended == [2]
+        assert (await listed(home), await position(home)) == ([], -1)
 
     with_broker(test, group_initial_rebalance_delay_ms=0)
