@@ -287,8 +287,9 @@ def _check_known(options: WriteOptions, topics: Mapping[str, TopicPlan]) -> None
         raise InvalidArgument(existing.refusal)
     if options.num_partitions not in (None, existing.partitions):
         raise InvalidArgument(
-            f"a write does not change how many partitions topic {options.topic} has,"
-            f" {existing.partitions}: do not ask for {options.num_partitions}"
+            f"topic {options.topic} has {existing.partitions} partition"
+            f"{'s' * (existing.partitions != 1)}, which a write does not change: do not ask for"
+            f" {options.num_partitions}"
         )
 
 

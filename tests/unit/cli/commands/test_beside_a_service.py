@@ -83,7 +83,7 @@ COMMANDS: dict[str, tuple[object, ...]] = {
 
 def run(cli: Cli, data: Path, words: tuple[object, ...]) -> Outcome:
     """Run one command on a directory."""
-    given = {"LAKE": (data.parent / "lake").as_uri()}
+    given = {"LAKE": (data.parent / f"lake-of-{data.name}").as_uri()}
     return cli(*(given.get(str(word), word) for word in words if word != "-d"), "-d", data)
 
 
