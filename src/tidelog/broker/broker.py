@@ -207,7 +207,7 @@ class Broker:
             self._expiry.cancel()
         self._coordinator.close()
         self._transactions.close()
-        self._appends.close()
+        await self._appends.close()
         self._flushes.close()
 
 

@@ -25,6 +25,8 @@ T = TypeVar("T")
 _THREADS: Final = 4
 _PATIENCE_S: Final = 0.05
 """How long a thread waits for one partition before another partition has its turn."""
+_LAST_TURNS_S: Final = 1.0
+"""How long the end of a broker waits for partitions that are held."""
 _AT_ONCE: Final = 16
 """How many appends that have waited are made on the event loop before others have their turn."""
 
@@ -101,8 +103,12 @@ class Appends:
             for call, _ in queue.calls:
                 call.drop()
 
-    def close(self) -> None:
-        """Make no more calls that have to wait; those that wait are dropped."""
+    async def close(self) -> None:
+        """Make no more calls that have to wait; drop those whose turn does not come in a moment."""
+        if self._tasks:
+            # What nobody waits for may be among them: a group that was left would have its member
+            # again after the next start.
+            await asyncio.wait(self._tasks, timeout=_LAST_TURNS_S)
         self._is_closed = True
         self._threads.shutdown(wait=False, cancel_futures=True)
 
