@@ -191,7 +191,7 @@ def _changed(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
 
 def _as_text(name: str, value: object) -> str:
     if value is None:
-        raise InvalidConfig((f"{name}: None is no value; one is dropped by unset=[{name!r}]",))
+        raise InvalidConfig((f"{name}: None is not a value; one is dropped by unset=[{name!r}]",))
     unit = unit_of(name)
     if isinstance(value, timedelta) and unit is not None:
         return f"{value / timedelta(milliseconds=unit):.15g}"

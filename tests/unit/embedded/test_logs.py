@@ -169,7 +169,7 @@ def test_a_setting_without_a_value_is_no_text(tmp_path: Path) -> None:
     """The error says how a setting is dropped."""
     with tidelog.open(tmp_path) as logs:
         logs.create_topic("t", config={"retention.ms": 1})
-        with pytest.raises(InvalidConfig, match=r": retention\.ms: None is no value.*unset="):
+        with pytest.raises(InvalidConfig, match=r": retention\.ms: None is not a value.*unset="):
             logs.alter_topic("t", {"retention.ms": None})  # type: ignore[dict-item]  # the mistake
 
 

@@ -6,13 +6,22 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.machinery.broker_home import BrokerHome, code, commit, held, position, with_broker
+from tests.machinery.broker_home import (
+    BrokerHome,
+    code,
+    commit,
+    held,
+    position,
+    run,
+    with_broker,
+)
 from tests.unit.broker.groups.test_group_requests import joined, leave, member_of
 
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaStorageError
 from tidelog.manager.partition import Partition
 from tidelog.readonly.group_positions import OFFSETS_CONFIG, OFFSETS_TOPIC, partition_of_group
+from tidelog.testing import CrashFileSystem
 
 
 async def emptied(home: BrokerHome) -> int:
@@ -162,3 +171,22 @@ def test_a_group_is_deleted_by_one_append(monkeypatch: pytest.MonkeyPatch) -> No
         assert (await listed(home), await position(home)) == ([], -1)
 
     with_broker(test, group_initial_rebalance_delay_ms=0)
+
+
+def test_a_group_that_was_left_just_before_the_end_has_no_members_afterwards() -> None:
+    """Though its partition was held then: else the next to join would wait for who has gone."""
+    files = CrashFileSystem()
+
+    async def before() -> None:
+        async with BrokerHome(files) as home:
+            member_id, _ = await member_of(home)
+            with held(home, OFFSETS_TOPIC):
+                await leave(home, member_id)
+
+    async def after() -> None:
+        async with BrokerHome(files) as home:
+            (group,) = (await home.ask("ListGroups", 5))["groups"]
+            assert group["groupState"] == "Empty"
+
+    run(before())
+    run(after())

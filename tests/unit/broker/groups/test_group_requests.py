@@ -14,7 +14,6 @@ from tests.machinery.broker_home import (
     code,
     commit,
     end,
-    held,
     position,
     run,
     with_broker,
@@ -413,25 +412,6 @@ def test_an_empty_group_is_known_after_a_restart() -> None:
     run(delete())
     group = {"groupId": "g", "protocolType": "consumer", "groupState": "Empty"}
     assert [one["groups"] for one in found] == [[group | {"groupType": "classic"}]] * 2
-
-
-def test_a_group_that_was_left_just_before_the_end_has_no_members_afterwards() -> None:
-    """Though its partition was held then: else the next to join would wait for who has gone."""
-    files = CrashFileSystem()
-
-    async def before() -> None:
-        async with BrokerHome(files) as home:
-            member_id, _ = await member_of(home)
-            with held(home, OFFSETS_TOPIC):
-                await leave(home, member_id)
-
-    async def after() -> None:
-        async with BrokerHome(files) as home:
-            (group,) = (await home.ask("ListGroups", 5))["groups"]
-            assert group["groupState"] == "Empty"
-
-    run(before())
-    run(after())
 
 
 def test_an_empty_group_that_another_process_deletes_is_gone() -> None:
