@@ -17,6 +17,8 @@ from tests.compat.two_logs import KafkaLog
 
 import tidelog
 from tidelog.codec.compression import Codec
+from tidelog.env.clock import SYSTEM_CLOCK
+from tidelog.env.waiting import sleep_ms
 from tidelog.records.builder import build_batch
 from tidelog.records.control import build_marker
 from tidelog.records.validation.append_origin import AppendOrigin
@@ -61,6 +63,14 @@ log.cleaner.backoff.ms=500
 log.retention.check.interval.ms=1000
 log.initial.task.delay.ms=1000
 """
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    """Wait until something is so; fail if that takes too long."""
+    end_ms = SYSTEM_CLOCK.now_ms() + PATIENCE_S * 1000
+    while not is_so():
+        assert SYSTEM_CLOCK.now_ms() < end_ms
+        sleep_ms(100)
 
 
 def free_ports(count: int) -> list[int]:

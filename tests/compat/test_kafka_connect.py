@@ -9,15 +9,12 @@ from http.client import HTTPConnection
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from tests.compat.conftest import JARS, PATIENCE_S, free_ports
+from tests.compat.conftest import JARS, PATIENCE_S, free_ports, wait_until
 from tests.interop.clients.conftest import Confluent
 from tests.machinery.brokers import served
 
-from tidelog.env.clock import SYSTEM_CLOCK
-from tidelog.env.waiting import sleep_ms
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.compat.conftest import Java, Kafka
@@ -59,14 +56,6 @@ ours.exactly.once.source.support=enabled
 dedicated.mode.enable.internal.rest=true
 listeners=http://127.0.0.1:{port}
 """
-
-
-def wait_until(is_so: Callable[[], bool]) -> None:
-    """Wait until something is so."""
-    end_ms = SYSTEM_CLOCK.now_ms() + PATIENCE_S * 1000
-    while not is_so():
-        assert SYSTEM_CLOCK.now_ms() < end_ms
-        sleep_ms(200)
 
 
 class Worker:

@@ -8,11 +8,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from tests.compat.conftest import HERE, JARS, PATIENCE_S
+from tests.compat.conftest import HERE, JARS, PATIENCE_S, wait_until
 from tests.machinery.brokers import served
-
-from tidelog.env.clock import SYSTEM_CLOCK
-from tidelog.env.waiting import sleep_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,10 +61,7 @@ def counted(broker: Served) -> dict[bytes | None, list[int]]:
 
 def wait_for(broker: Served, total: int) -> None:
     """Wait until as many words are counted."""
-    end_ms = SYSTEM_CLOCK.now_ms() + PATIENCE_S * 1000
-    while sum(counts[-1] for counts in counted(broker).values()) < total:
-        assert SYSTEM_CLOCK.now_ms() < end_ms
-        sleep_ms(100)
+    wait_until(lambda: sum(counts[-1] for counts in counted(broker).values()) >= total)
 
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
