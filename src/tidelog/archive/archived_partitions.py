@@ -135,7 +135,7 @@ class ArchivedPartitions:
         """Return which of some topics, by name, may not come here, and whose names they have.
 
         Those are new here, and a topic that is not deleted has the name: if both were in the
-        archive, neither could be read. The names of topics are read only while one is new.
+        archive, neither could be read by it. The names of topics are read only while one is new.
         """
         there = {*self._topic_ids()}
         new = {name for name, topic_id in topics.items() if topic_id not in there}

@@ -8,7 +8,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import wraps
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
@@ -87,6 +86,8 @@ def with_read_arguments(function: F) -> F:
     @wraps(function)
     def checked(*given: object, **named: object) -> object:
         for name in named.keys() - shown.parameters.keys():  # Python would name TopicRead.of
+            from difflib import get_close_matches  # noqa: PLC0415 - few names are mistyped
+
             close = get_close_matches(name, shown.parameters, 1)
             hint = (
                 f"did you mean {close[0]}=?" if close else f"it takes {', '.join(shown.parameters)}"

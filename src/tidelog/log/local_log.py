@@ -107,7 +107,8 @@ class LocalLog:
         for segment in segments:
             rename_to_deleted(self.context, segment, reason)
             undo.callback(segment.change_suffix, DELETED_SUFFIX, "")
-            # Without it a power cut could undo some renames but not others, and leave a hole.
+            # Without it, a power cut could undo only some of the renames: segments would be missing
+            # between those that are left.
             self._sync_directory()
 
     def _delete_leftovers(self, base_offset: int) -> None:

@@ -59,8 +59,8 @@ class FailingFiles(FilesBelow):
 
     A directory below ``roots`` that cannot be listed is empty, and so is an entry of a root that
     cannot be looked at; both are in ``unlisted`` with the reason. One of ``roots`` is an error.
-    ``shortage`` is the first error that is none of the disk,
-    but a lack of descriptors or memory: what it has left out can be read another time.
+    ``shortage`` is the first error that is none of the disk, but a lack of descriptors or memory:
+    what it has left out can be read another time.
     """
 
     def __init__(self, below: FileSystem, roots: Collection[str]) -> None:

@@ -247,7 +247,6 @@ def _archive(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
         return {"logs": rows, "notes": notes}
     store = ObjectStore(arguments["to"])
     how = ArchiveTerms(*(arguments[name] for name in ArchiveTerms._fields))
-
     names = NewNames(store, {key.topic: home.manager.topic(key.topic).topic_id for key in keys})
 
     def archive(key: TopicPartition) -> dict[str, Any]:
