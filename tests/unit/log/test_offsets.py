@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tidelog.errors import InvalidArgument, InvariantError
-from tidelog.log.offsets import LogOffsets
+from tidelog.log.offsets import LogOffsets, check_offsets_left
+from tidelog.records.batch import INT64_MAX
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 
 
@@ -177,3 +178,11 @@ def test_an_append_moves_the_watermark_forward_only_and_not_beyond_the_end(
     after = before.appended(end, LogOffsetMetadata(watermark))
 
     assert (after.high_watermark_metadata, after.log_end) == (expected, end)
+
+
+def test_the_end_of_a_log_is_at_most_the_greatest_offset() -> None:
+    """It is exclusive: the greatest offset itself has no record."""
+    check_offsets_left(0, 1)
+    check_offsets_left(INT64_MAX - 3, 3)
+    with pytest.raises(InvalidArgument, match=rf"4 records from offset {INT64_MAX - 3} on exceed"):
+        check_offsets_left(INT64_MAX - 3, 4)
