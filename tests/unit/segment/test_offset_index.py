@@ -101,6 +101,21 @@ def test_lookups_survive_reopening(room: Room) -> None:
     assert offset_entries(again) == [(46, 0), (48, 100), (60, 300), (61, 400)]
 
 
+def test_a_lookup_in_a_full_file_finds_the_entry_between_the_first_and_the_last(room: Room) -> None:
+    """As files of closed segments are: their last entry ends them, and no zeros do."""
+    filled(room).close()
+
+    assert make(room, max_bytes=4 * 8).lookup(59) == (48, 100)
+
+
+def test_the_base_offset_itself_may_have_an_entry(room: Room) -> None:
+    """Its relative offset is 0."""
+    index = make(room)
+    index.append(BASE, 7)
+
+    assert offset_entries(index) == [(BASE, 7)]
+
+
 def test_the_upper_bound_of_a_fetch_goes_by_position(room: Room) -> None:
     """It is the first entry at or after the end of the bytes read.
 
