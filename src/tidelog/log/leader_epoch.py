@@ -181,20 +181,20 @@ class LeaderEpochCache:
 
     def assign_all(self, begun: Iterable[EpochEntry]) -> bool:
         """Do as ``assign`` for each in turn, with one write of the file."""
-        entries, count = list(self._entries), 0
+        entries, is_changed = list(self._entries), False
         for new in begun:
             if not _is_new(entries, new):
                 continue
             removed = _add(entries, new)
-            count += 1
+            is_changed = True
             if len(removed) > 1 or (removed and removed[0].start_offset != new.start_offset):
                 _log.warning(
                     "leader-epochs-replaced directory=%s epoch=%d start_offset=%d removed=%s",
                     *(self.directory, *new, tuple(removed)),
                 )
-        if count:
+        if is_changed:
             self._replace(tuple(entries))
-        return count > 0
+        return is_changed
 
     def truncate_from_end(self, end_offset: int, *, is_durable: bool = False) -> bool:
         """Drop entries that begin at or above ``end_offset``; return whether there were any.

@@ -11,7 +11,12 @@ from tests.machinery.log_home import LogHome
 
 from tidelog.errors import InvalidArgument, KafkaStorageError
 from tidelog.log.directory_guard import DirectoryGuard
-from tidelog.log.leader_epoch import EpochEntry, LeaderEpochCache, later_epoch
+from tidelog.log.leader_epoch import (
+    EpochEntry,
+    LeaderEpochCache,
+    epoch_after_loss,
+    later_epoch,
+)
 from tidelog.testing import CrashFileSystem, ManualClock, ManualScheduler, build_batch
 
 if TYPE_CHECKING:
@@ -180,6 +185,25 @@ def test_many_epochs_are_assigned_with_one_write() -> None:
     assert len(many.fs.operations) - before[1] == len(one.fs.operations) - before[0]
     assert many.open().entries == ((1, 0), (5, 10), (6, 12), (7, 20))
     assert not many.cache.assign_all([EpochEntry(7, 21)])
+
+
+@pytest.mark.parametrize(("latest", "expected"), [(None, 1), (0, 1), (4, 5), (2**31 - 1,) * 2])
+def test_beside_a_controller_of_kafkas_a_loss_begins_the_next_epoch(
+    latest: int | None, expected: int
+) -> None:
+    """Clients of its broker wait for ever for a leader of an epoch above the controller's."""
+    place = Place()
+    place.fs.make_directory("/data/__cluster_metadata-0")
+
+    assert epoch_after_loss(place.fs, "/data", latest, Random(5)) == expected
+
+
+def test_without_a_controller_a_loss_leaves_epochs_out() -> None:
+    """Those between may have begun in what is lost, and where, nobody knows."""
+    drawn = {epoch_after_loss(Place().fs, "/data", 4, Random(seed)) for seed in range(20)}
+
+    assert len(drawn) > 1
+    assert min(drawn) > 1000
 
 
 @pytest.mark.parametrize("line", ["-1 0", "0 -1"])
