@@ -197,6 +197,12 @@ def with_broker(test: Callable[[BrokerHome], Coroutine[Any, Any, None]], **setti
     run(scenario())
 
 
+def with_clock(test: Callable[[BrokerHome], Coroutine[Any, Any, None]], **settings: Any) -> None:
+    """Run a test at a broker whose timers follow the clock of the test."""
+    clock = ManualClock()
+    with_broker(test, clock=clock, timers=clock.scheduler(), **settings)
+
+
 def code(answer: dict[str, Any]) -> ErrorCode:
     """Return the code of an answer."""
     return ErrorCode(answer["errorCode"])
@@ -263,6 +269,16 @@ async def described(home: BrokerHome, name: str = "x") -> str:
     """Return the state of a transaction, as tools show it."""
     answer = await home.ask("DescribeTransactions", 0, transactionalIds=[name])
     state: str = answer["transactionStates"][0]["transactionState"]
+    return state
+
+
+async def ended(home: BrokerHome) -> str:
+    """Return what a transaction has come to, once it has ended."""
+    for _ in range(300):
+        state = await described(home)
+        if state.startswith("Complete"):
+            break
+        await asyncio.sleep(0.01)
     return state
 
 

@@ -16,8 +16,10 @@ from tests.machinery.broker_home import (
     code,
     described,
     end,
+    ended,
     run,
     with_broker,
+    with_clock,
     write,
 )
 
@@ -465,22 +467,6 @@ def test_a_clock_that_was_set_back_does_not_keep_a_transaction_open() -> None:
     assert ("transaction-timeout", 60_000) in delays
 
 
-async def ended(home: BrokerHome) -> str:
-    """Return what a transaction has come to, once it has ended."""
-    for _ in range(300):
-        state = await described(home)
-        if state.startswith("Complete"):
-            break
-        await asyncio.sleep(0.01)
-    return state
-
-
-def with_clock(test: Callable[[BrokerHome], Coroutine[Any, Any, None]], **settings: Any) -> None:
-    """Run a test at a broker whose timers follow the clock of the test."""
-    clock = ManualClock()
-    with_broker(test, clock=clock, timers=clock.scheduler(), **settings)
-
-
 @pytest.mark.parametrize("policy", ["none", "group"])
 def test_a_transaction_that_ends_as_its_time_is_over_is_not_aborted_after_all(policy: str) -> None:
     """The end and the timeout come in one turn of the loop; the next transaction is not fenced."""
@@ -561,7 +547,9 @@ def test_a_transaction_whose_beginning_may_not_be_durable_ends_in_time(
     with_clock(test)
 
 
-def test_an_abort_that_fails_is_not_tried_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_abort_that_fails_is_not_tried_again_at_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     """A full disk would keep the event loop busy with nothing else."""
 
     async def scenario() -> None:
@@ -585,6 +573,7 @@ def test_an_abort_that_fails_is_not_tried_again_at_once(monkeypatch: pytest.Monk
             assert len(tries) == 1
 
     run(scenario())
+    assert "abort-put-off topic=__transaction_state id='x' reason=no space is left" in caplog.text
 
 
 def test_a_marker_that_waits_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:

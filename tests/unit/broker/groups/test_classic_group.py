@@ -8,107 +8,32 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.machinery.counted_lines import Lines
+from tests.machinery.group_home import (
+    RANGE,
+    REBALANCE_MS,
+    SESSION_MS,
+    GroupHome,
+    code_of,
+    run,
+    stable,
+)
 
 from tidelog.broker.client_request import Refusal
-from tidelog.broker.groups.classic_group import ClassicGroup, GroupState
-from tidelog.broker.groups.group_member import GroupMember, Protocol
+from tidelog.broker.groups.classic_group import GroupState
+from tidelog.broker.groups.group_member import Protocol
 from tidelog.error_codes import ErrorCode
-from tidelog.errors import KafkaStorageError
-from tidelog.testing import ManualClock
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
     from tests.conftest import Enumerated
 
-SESSION_MS, REBALANCE_MS = 10_000, 30_000
-RANGE = (Protocol("range", b"about me"),)
 PARTITIONS = 12
-
-
-class Home:
-    """A group, the time, and what was written down of it."""
-
-    def __init__(self, initial_delay_ms: int = 0) -> None:
-        self.clock = ManualClock()
-        self.written: list[tuple[int, tuple[str, ...]]] = []
-        self.fails = False
-        self.waits = False
-        self.waiting: list[asyncio.Future[None]] = []
-        timers = self.clock.scheduler()
-        self.group = ClassicGroup("g", timers, initial_delay_ms, self._write)
-
-    def _write(self, group: ClassicGroup) -> asyncio.Future[None] | None:
-        if self.waits or self.waiting:
-            self.waiting.append(asyncio.get_running_loop().create_future())
-            return self.waiting[-1]
-        if self.fails:
-            raise KafkaStorageError("the disk failed")
-        self.written.append((group.generation, tuple(group.members)))
-        return None
-
-    async def end_writes(self) -> None:
-        """Let the writes that wait end."""
-        waiting, self.waiting = self.waiting, []
-        for one in waiting:
-            if self.fails:
-                one.set_exception(KafkaStorageError("the disk failed"))
-            else:
-                one.set_result(None)
-        await asyncio.sleep(0)
-
-    def member(
-        self, name: str, protocols: tuple[Protocol, ...] = RANGE, instance: str | None = None
-    ) -> GroupMember:
-        """Return a member that has not joined."""
-        return GroupMember(
-            name, instance, "client", "/127.0.0.1", SESSION_MS, REBALANCE_MS, protocols
-        )
-
-    def join(self, name: str, **how: Any) -> asyncio.Future[dict[str, Any]]:
-        """Let a new member join."""
-        return self.group.add(self.member(name, **how), "consumer")
-
-    def rejoin(self, name: str) -> Any:
-        """Let a member join again, with what it said before."""
-        member = self.group.members[name]
-        return self.group.rejoin(member, member.protocols, (SESSION_MS, REBALANCE_MS))
-
-    def sync(self, name: str, **assigned: bytes) -> Any:
-        """Let a member sync; the leader brings assignments."""
-        return self.group.sync(self.group.members[name], assigned)
-
-
-def run(scenario: Coroutine[Any, Any, None]) -> None:
-    """Run what a test does on an event loop."""
-    asyncio.run(scenario)
-
-
-def code_of(answer: Any) -> ErrorCode:
-    """Return the code of an answer that has come."""
-    found = answer.result() if isinstance(answer, asyncio.Future) else answer
-    return ErrorCode(found.get("errorCode", 0))
-
-
-async def stable(home: Home, *names: str) -> None:
-    """Bring a group of these members into its stable state."""
-    joins = [home.join(names[0])]
-    for name in names[1:]:
-        joins.append(home.join(name))
-        for old in home.group.members:
-            if home.group.members[old].joining is None:
-                home.rejoin(old)
-    assert all(one.done() for one in joins)
-    for name in names:
-        home.sync(name, **{one: one.encode() for one in names})
-    assert home.group.state is GroupState.STABLE
 
 
 def test_a_member_does_not_change_the_type_of_its_group() -> None:
     """Nor one that is in it alone: the others of that type would read with it next."""
 
     async def scenario() -> None:
-        home = Home()
+        home = GroupHome()
         await stable(home, "a")
         other = (Protocol("other", b""),)
         assert not home.group.supports("consumer", other)
@@ -123,7 +48,7 @@ def test_one_member_leads_a_group_of_its_own() -> None:
     """It gets its own metadata, assigns, and the group is written down before it is stable."""
 
     async def scenario() -> None:
-        home = Home()
+        home = GroupHome()
         joined = home.join("a").result()
         assert (joined["generationId"], joined["leader"], joined["memberId"]) == (1, "a", "a")
         assert [one["metadata"] for one in joined["members"]] == [b"about me"]
@@ -138,7 +63,7 @@ def test_a_second_member_makes_the_first_join_again() -> None:
     """Both get the next generation, and only the leader the list of members."""
 
     async def scenario() -> None:
-        home = Home()
+        home = GroupHome()
         await stable(home, "a")
         second = home.join("b")
         assert home.group.state is GroupState.PREPARING
@@ -155,7 +80,7 @@ def test_a_second_member_makes_the_first_join_again() -> None:
     run(scenario())
 
 
-def pass_time(home: Home, ms: int, *alive: str) -> None:
+def pass_time(home: GroupHome, ms: int, *alive: str) -> None:
     """Let time pass while some members send heartbeats."""
     for _ in range(ms // 1000):
         home.clock.advance(1000)
@@ -168,7 +93,7 @@ def test_who_does_not_join_in_time_is_removed() -> None:
     """Though it sends heartbeats; the others continue without it."""
 
     async def scenario() -> None:
-        home = Home()
+        home = GroupHome()
         await stable(home, "a")
         joined = home.join("b")
         pass_time(home, REBALANCE_MS - 1000, "a")
@@ -184,7 +109,7 @@ def test_a_session_that_ends_removes_a_member() -> None:
     """One that sends heartbeats stays."""
 
     async def scenario() -> None:
-        home = Home()
+        home = GroupHome()
         await stable(home, "a", "b")
         for _ in range(3):
             home.clock.advance(SESSION_MS // 2)
@@ -199,7 +124,7 @@ def test_the_last_member_leaves_an_empty_group_behind() -> None:
     """It is written down, and takes new members."""
 
     async def scenario() -> None:
-        home = Home()
+        home = GroupHome()
         await stable(home, "a")
         home.group.remove(home.group.members["a"])
         assert home.group.state is GroupState.EMPTY
@@ -213,7 +138,7 @@ def test_a_new_group_waits_for_more_members() -> None:
     """As long as it is set to."""
 
     async def scenario() -> None:
-        home = Home(initial_delay_ms=3000)
+        home = GroupHome(initial_delay_ms=3000)
         first = home.join("a")
         home.clock.advance(2999)
         assert not first.done()
@@ -227,7 +152,7 @@ def test_a_new_group_waits_again_while_members_come() -> None:
     """At most for a rebalance: each generation that they are not in yet is one in vain."""
 
     async def scenario() -> None:
-        home = Home(initial_delay_ms=3000)
+        home = GroupHome(initial_delay_ms=3000)
         first = home.join("a")
         home.clock.advance(2999)
         second = home.join("b")
@@ -236,7 +161,7 @@ def test_a_new_group_waits_again_while_members_come() -> None:
         home.clock.advance(1)
         assert first.result()["generationId"] == second.result()["generationId"] == 1
 
-        home = Home(initial_delay_ms=3000)
+        home = GroupHome(initial_delay_ms=3000)
         first = home.join("a")
         for number in range(20):
             home.clock.advance(2000)
@@ -251,7 +176,7 @@ def test_an_id_that_was_given_out_is_waited_for() -> None:
     """A rebalance ends when it joins, or when its time is over."""
 
     async def scenario() -> None:
-        home = Home()
+        home = GroupHome()
         await stable(home, "a")
         home.group.give_out_id("b", SESSION_MS)
         again = home.rejoin("a")
@@ -267,7 +192,7 @@ def test_a_new_group_does_not_wait_for_an_id() -> None:
     """A client that ends before it joins would keep the first member waiting for its session."""
 
     async def scenario() -> None:
-        home = Home()
+        home = GroupHome()
         home.group.give_out_id("b", SESSION_MS)
         assert home.join("a").result()["generationId"] == 1
 
@@ -278,7 +203,7 @@ def test_nobody_is_left_to_wait_for_an_id() -> None:
     """The group is empty once its last member has left, though another may join."""
 
     async def scenario() -> None:
-        home = Home()
+        home = GroupHome()
         await stable(home, "a")
         home.group.give_out_id("b", SESSION_MS)
         home.group.remove(home.group.members["a"])
@@ -291,7 +216,7 @@ def test_an_id_that_is_given_up_is_not_waited_for() -> None:
     """Its client has left before it has joined: the others need not wait for their timeout."""
 
     async def scenario() -> None:
-        home = Home()
+        home = GroupHome()
         await stable(home, "a")
         home.group.give_out_id("b", SESSION_MS)
         joining = home.rejoin("a")
@@ -307,7 +232,7 @@ def test_a_protocol_that_is_named_twice_counts_once() -> None:
     """Else no protocol would be common to all, and nobody could join any more."""
 
     async def scenario() -> None:
-        home = Home()
+        home = GroupHome()
         await stable(home, "a")
         joining = home.join("b", protocols=RANGE * 2)
         assert home.group.supports("consumer", RANGE)
@@ -321,7 +246,7 @@ def test_a_static_member_that_could_not_be_replaced_still_expires() -> None:
     """Else nobody would read what it was assigned, if it does not come back."""
 
     async def scenario() -> None:
-        home = Home()
+        home = GroupHome()
         joining = home.join("a", instance="i")
         home.sync("a", a=b"all")
         assert joining.done()
@@ -340,7 +265,7 @@ def test_who_does_not_sync_in_time_is_removed() -> None:
     """A leader that dies while it assigns does not hold the others up for ever."""
 
     async def scenario() -> None:
-        home = Home()
+        home = GroupHome()
         await stable(home, "a", "b")
         home.rejoin("a")
         joined = home.rejoin("b")
@@ -357,7 +282,7 @@ def test_who_has_not_synced_is_removed_from_a_stable_group() -> None:
     """Nobody would read what it was assigned, though it sends heartbeats; who has synced stays."""
 
     async def scenario() -> None:
-        home = Home()
+        home = GroupHome()
         await stable(home, "a", "b")
         home.rejoin("a")
         home.rejoin("b")
@@ -379,7 +304,7 @@ def test_an_instance_that_restarts_before_it_has_synced_is_waited_for() -> None:
     """It gets the place of the one before, and the time that is left."""
 
     async def scenario() -> None:
-        home = Home()
+        home = GroupHome()
         home.join("a", instance="one")
         home.join("b", instance="two")
         joined = home.rejoin("a")
@@ -398,7 +323,7 @@ def test_members_that_leave_together_cost_one_rebalance() -> None:
     """Those who wait for them do not get a generation with the second of them."""
 
     async def scenario() -> None:
-        home = Home()
+        home = GroupHome()
         await stable(home, "a", "b", "c")
         home.rejoin("a")
         joined = home.rejoin("b")
@@ -414,7 +339,7 @@ def test_who_has_died_is_not_kept_alive_by_others() -> None:
     """A leader that dies before it assigns is gone a session later, though others join again."""
 
     async def scenario() -> None:
-        home = Home()
+        home = GroupHome()
         await stable(home, "a", "b")
         home.rejoin("a")  # the leader that joins again begins a rebalance
         home.rejoin("b")
@@ -439,7 +364,7 @@ def test_a_group_that_cannot_be_written_down_is_not_stable() -> None:
     """Its members are refused, and join again."""
 
     async def scenario() -> None:
-        home = Home()
+        home = GroupHome()
         home.join("a")
         home.fails = True
         assert code_of(home.sync("a", a=b"1")) is ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -454,7 +379,7 @@ def test_members_get_their_assignment_once_it_is_written_down() -> None:
     """All that wait, in the generation that was written."""
 
     async def scenario() -> None:
-        home = Home()
+        home = GroupHome()
         home.join("a")
         home.waits = True
         waits = home.sync("a", a=b"1")
@@ -470,7 +395,7 @@ def test_an_assignment_that_others_overtake_while_it_is_written_is_not_handed_ou
     """Its members join again, with the others."""
 
     async def scenario() -> None:
-        home = Home()
+        home = GroupHome()
         home.join("a")
         home.waits = True
         waits = home.sync("a", a=b"1")
@@ -488,7 +413,7 @@ def test_an_assignment_whose_write_fails_later_is_not_handed_out() -> None:
     """As one whose write fails at once."""
 
     async def scenario() -> None:
-        home = Home()
+        home = GroupHome()
         home.join("a")
         home.waits = True
         waits = home.sync("a", a=b"1")
@@ -505,7 +430,7 @@ def test_a_restarted_instance_waits_until_it_is_written_down(fails: bool) -> Non
     """If that fails, the one before it keeps the place until it expires."""
 
     async def scenario() -> None:
-        home = Home()
+        home = GroupHome()
         home.join("a", instance="i")
         home.sync("a", a=b"all")
         home.waits, home.fails = True, fails
@@ -527,7 +452,7 @@ def test_a_restarted_instance_waits_until_it_is_written_down(fails: bool) -> Non
 def test_what_all_members_support_follows_each_change() -> None:
     """It is remembered while members join; each change after that counts."""
     one, two = Protocol("one", b""), Protocol("two", b"")
-    home = Home()
+    home = GroupHome()
 
     async def scenario() -> None:
         def supported() -> str:
@@ -559,7 +484,7 @@ def test_a_join_asks_no_other_member_what_it_supports() -> None:
     """A group of thousands forms in seconds."""
 
     def cost(members: int) -> int:
-        home, lines = Home(initial_delay_ms=3_000), Lines()
+        home, lines = GroupHome(initial_delay_ms=3_000), Lines()
 
         async def scenario() -> None:
             for number in range(members):
@@ -579,7 +504,7 @@ def test_members_agree_on_a_protocol() -> None:
     """The one that most prefer, of those that all support; a stranger to all is refused."""
 
     async def scenario() -> None:
-        home = Home()
+        home = GroupHome()
         both = (Protocol("sticky", b""), Protocol("range", b""))
         home.join("a", protocols=both)
         second = home.join("b", protocols=(Protocol("range", b""),))
@@ -595,7 +520,7 @@ def test_a_static_member_takes_its_place_again_without_a_rebalance() -> None:
     """The id before is fenced, and the assignment stays."""
 
     async def scenario() -> None:
-        home = Home()
+        home = GroupHome()
         home.join("a", instance="one")
         home.sync("a", a=b"mine")
         new = home.member("a2", instance="one")
@@ -617,7 +542,7 @@ def test_static_members_that_are_all_away_keep_their_generation() -> None:
     """
 
     async def scenario() -> None:
-        home = Home()
+        home = GroupHome()
         home.join("a", instance="one")
         home.sync("a", a=b"mine")
         other = home.join("b")
@@ -643,7 +568,7 @@ def test_a_request_of_another_is_refused(name: str, generation: int, code: Error
     """A member that is not one, or that has missed a rebalance."""
 
     async def scenario() -> None:
-        home = Home()
+        home = GroupHome()
         await stable(home, "a")
         with pytest.raises(Refusal) as refused:
             home.group.checked_member(name, None, generation)
@@ -655,7 +580,7 @@ def test_a_request_of_another_is_refused(name: str, generation: int, code: Error
 class Simulated:
     """A member as a client of Kafka's behaves, which may hang and die at any step."""
 
-    def __init__(self, home: Home, name: str) -> None:
+    def __init__(self, home: GroupHome, name: str) -> None:
         self.home = home
         self.name = name
         self.waits: Any = None
@@ -719,7 +644,7 @@ class Crowd:
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
-        self.home = Home(initial_delay_ms=self.rng.choice((0, 3000)))
+        self.home = GroupHome(initial_delay_ms=self.rng.choice((0, 3000)))
         self.alive: list[Simulated] = []
         self.dead: list[Simulated] = []
 
@@ -781,7 +706,7 @@ def test_no_partition_has_two_readers_of_one_generation(seed: int, enumerated: E
     run(scenario())
 
 
-def check(home: Home, everybody: list[Simulated]) -> int:
+def check(home: GroupHome, everybody: list[Simulated]) -> int:
     """Check the readers of each generation; return whether there are any."""
     readers: dict[int, list[int]] = {}
     for one in everybody:
