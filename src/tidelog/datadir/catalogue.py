@@ -57,6 +57,10 @@ INTERNAL_SETTINGS: Final[Mapping[str, Mapping[str, str]]] = {
 
 Source: Kafka 4.3.1 Topic, ShareCoordinatorService.
 """
+COORDINATOR_CONFIG: Final[Mapping[str, str]] = {"segment.bytes": str(100 << 20)}
+"""What topics of coordinators have as well where they are created here: they are read whole at a
+start, and only closed segments are compacted. Source: Kafka GroupCoordinatorConfig,
+TransactionStateManagerConfig."""
 
 _READABLE_VERSIONS: Final = (1, 2, CATALOGUE_VERSION)
 NOTHING_KNOWN: Final[Mapping[str, KnownSetting]] = MappingProxyType({})

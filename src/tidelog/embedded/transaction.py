@@ -16,7 +16,7 @@ from tidelog.codec.compression import Codec
 from tidelog.codec.one_line import Told, shortened
 from tidelog.config.sources import from_mapping
 from tidelog.datadir.birth import birth_values
-from tidelog.datadir.catalogue import Topic
+from tidelog.datadir.catalogue import COORDINATOR_CONFIG, Topic
 from tidelog.datadir.partition_directories import random_id
 from tidelog.embedded.topic_writer import TopicWriter
 from tidelog.env.forks import OfOneProcess
@@ -29,7 +29,6 @@ from tidelog.errors import (
 )
 from tidelog.manager.topics.topic_checks import check_count_type, check_topic
 from tidelog.readonly.group_positions import (
-    OFFSETS_CONFIG,
     OFFSETS_TOPIC,
     partition_of_group,
     position_records,
@@ -338,7 +337,7 @@ class Transaction(OfOneProcess, Told):
     def _append_positions(self) -> None:
         # Only now: the topic may have been created since a reader's commit, by another group's.
         if self._positions and not self.has_topic(OFFSETS_TOPIC):
-            self.create_topic(OFFSETS_TOPIC, 1, OFFSETS_CONFIG)
+            self.create_topic(OFFSETS_TOPIC, 1, COORDINATOR_CONFIG)
         found = [(group, position_records(group, one)) for group, one in self._positions.items()]
         now_ms = self.now_ms()
         for group, keys in self._removed.items():

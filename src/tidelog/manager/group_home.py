@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tidelog.datadir.catalogue import COORDINATOR_CONFIG
 from tidelog.errors import TopicAlreadyExists
-from tidelog.readonly.group_positions import OFFSETS_CONFIG, OFFSETS_TOPIC, partition_of_group
+from tidelog.readonly.group_positions import OFFSETS_TOPIC, partition_of_group
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from tidelog.datadir.catalogue import Topic
     from tidelog.manager.log_manager import LogManager
     from tidelog.manager.partition import Partition
@@ -27,15 +26,15 @@ def home_of_group(manager: LogManager, group: str) -> Partition:
 
 def offsets_topic(manager: LogManager) -> Topic:
     """Return the topic, with as many partitions as Kafka made, else created with one."""
-    return internal_topic(manager, OFFSETS_TOPIC, OFFSETS_CONFIG)
+    return internal_topic(manager, OFFSETS_TOPIC)
 
 
-def internal_topic(manager: LogManager, name: str, config: Mapping[str, str]) -> Topic:
-    """Return a topic as it is, else created with one partition; on any thread."""
+def internal_topic(manager: LogManager, name: str) -> Topic:
+    """Return a coordinator's topic as it is, else created with one partition; on any thread."""
     found = manager.topics().get(name)
     if found is not None:
         return found
     try:
-        return manager.create_topic(name, config=config)
+        return manager.create_topic(name, config=COORDINATOR_CONFIG)
     except TopicAlreadyExists:  # by another thread, just now
         return manager.topic(name)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from tidelog.codec.one_line import one_line, open_or_closed
 from tidelog.codec.uuid_text import ZERO_ID
-from tidelog.datadir.catalogue import INTERNAL_SETTINGS
 from tidelog.datadir.effective_config import NO_SETTINGS
 from tidelog.datadir.partition_directories import random_id
 from tidelog.env.forks import OfOneProcess
@@ -394,7 +393,7 @@ class LogManager(OfOneProcess):
             KafkaStorageError: a disk is full, or something lies where the topic would, and nothing
                 was created; or the disk failed.
         """
-        config = {**INTERNAL_SETTINGS.get(name, {}), **(config or {})}
+        config = config or {}
         with self.changing():
             check_topic(name, partitions, config, birth, defaults=self._topics.defaults)
             homes = self._creator.choose_directories(partitions, is_spread=is_spread, path=path)

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from tidelog.records.record import Record
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
-OFFSETS_CONFIG: Final = {"cleanup.policy": "compact", "segment.bytes": str(100 << 20)}
-"""As a broker creates the topic. Source: Kafka ``GroupCoordinatorService``."""
 
 _NUMBER: Final = 1
 """Of the message OffsetCommit among those of the topic."""

@@ -62,7 +62,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_CONFIG: Final = {"cleanup.policy": "compact", "segment.bytes": str(100 << 20)}
 _NO_ID: Final = "the transactional id is empty"
 _RETRY_MS: Final = 1000
 _AT_ONCE: Final = 16
@@ -176,7 +175,7 @@ class TransactionCoordinator:
 
     def create_topic(self) -> Topic:
         """Create ``__transaction_state``, of one partition, unless it exists; on any thread."""
-        return internal_topic(self._manager, TRANSACTIONS_TOPIC, _CONFIG)
+        return internal_topic(self._manager, TRANSACTIONS_TOPIC)
 
     def _home(self, transactional_id: str) -> Partition:
         topic = self._manager.topic(TRANSACTIONS_TOPIC)

@@ -42,11 +42,14 @@ def new_topic(
 ) -> Topic:
     """Return a topic whose partition ``n`` lies in the directory with id ``homes[n]``.
 
+    One of Kafka's own has the settings that it cannot do without, too.
+
     Raises InvalidTopic, InvalidPartitions, PolicyViolation or InvalidConfig; see ``check_topic``.
     """
     check_topic(name, len(homes), config, birth, defaults=defaults)
     settings = {key: value.strip() for key, value in config.items()}
-    return Topic(name, topic_id, dict(enumerate(homes)), settings, birth=dict(birth))
+    own = {**INTERNAL_SETTINGS.get(name, {}), **settings}
+    return Topic(name, topic_id, dict(enumerate(homes)), own, birth=dict(birth))
 
 
 def check_topic(
@@ -153,7 +156,7 @@ def altered_config(
     absent = sorted(set(unset) - set(topic.config))
     if absent:
         raise InvalidConfig(tuple(f"{name}: topic {topic.name} does not set it" for name in absent))
-    _check_internal(topic.name, settings)
+    _check_internal(topic.name, settings, unset)
     kept = {name: value for name, value in topic.config.items() if name not in unset}
     is_archived = topic.config_in_force(defaults).remote_storage_enable
     _check_settings({**kept, **settings}, topic.defaults_of(defaults), is_archived=is_archived)
@@ -173,8 +176,11 @@ def following(topic: Topic, names: Collection[str]) -> Mapping[str, str] | None:
     return {name: value for name, value in born.items() if name not in names} if names else None
 
 
-def _check_internal(name: str, config: Mapping[str, str]) -> None:
-    """Raise InvalidConfig for settings by which a topic of Kafka's own would lose what it holds."""
+def _check_internal(name: str, config: Mapping[str, str], unset: Collection[str] = ()) -> None:
+    """Raise InvalidConfig for settings by which a topic of Kafka's own would lose what it holds.
+
+    ``unset`` are those that it is to have no longer.
+    """
     own = INTERNAL_SETTINGS.get(name)
     if own is None:
         return
@@ -184,6 +190,9 @@ def _check_internal(name: str, config: Mapping[str, str]) -> None:
     if policy != own[POLICY]:
         reason = f"{name} holds what groups or transactions are at, which {policy!r} would delete"
         raise InvalidConfig((f"{POLICY}: {reason}",))
+    if dropped := sorted(own.keys() & set(unset)):
+        reason = f"{name} cannot do without it: it would lose what groups or transactions are at"
+        raise InvalidConfig(tuple(f"{one}: {reason}" for one in dropped))
 
 
 def _check_settings(

@@ -17,10 +17,11 @@ from tests.machinery.broker_home import (
 )
 from tests.unit.broker.groups.test_group_requests import joined, leave, member_of
 
+from tidelog.datadir.catalogue import COORDINATOR_CONFIG
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaStorageError
 from tidelog.manager.partition import Partition
-from tidelog.readonly.group_positions import OFFSETS_CONFIG, OFFSETS_TOPIC, partition_of_group
+from tidelog.readonly.group_positions import OFFSETS_TOPIC, partition_of_group
 from tidelog.testing import CrashFileSystem
 
 
@@ -104,7 +105,7 @@ def test_a_partition_that_takes_nothing_keeps_no_groups_of_others(
         return fail()
 
     async def test(home: BrokerHome) -> None:
-        home.logs.manager.create_topic(OFFSETS_TOPIC, 2, config=OFFSETS_CONFIG)
+        home.logs.manager.create_topic(OFFSETS_TOPIC, 2, config=COORDINATOR_CONFIG)
         names = [f"g{number}" for number in range(20)]
         for name in names:
             await commit(home, 1, group=name)

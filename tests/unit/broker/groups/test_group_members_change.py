@@ -47,7 +47,7 @@ def test_the_first_of_those_that_have_joined_leads_where_the_leader_is_away() ->
 
 
 def test_a_restarted_member_that_does_not_lead_has_nothing_to_skip() -> None:
-    """Only a leader is told not to assign."""
+    """Only a leader gets word that it need not assign."""
 
     async def scenario() -> None:
         home = GroupHome()
