@@ -304,8 +304,7 @@ class ClassicGroup:
             else:
                 self._complete_join()
             return
-        timeout_ms = max((one.rebalance_timeout_ms for one in self.members.values()), default=0)
-        self._set_deadline(timeout_ms, self._complete_join)
+        self._set_deadline(self._longest_rebalance(), self._complete_join)
         self._complete_join_if_all()
 
     def _delay(self, delay_ms: int, left_ms: int) -> None:
@@ -357,13 +356,13 @@ class ClassicGroup:
             self.alive(member)
 
     def _longest_rebalance(self) -> int:
-        return max(one.rebalance_timeout_ms for one in self.members.values())
+        return max((one.rebalance_timeout_ms for one in self.members.values()), default=0)
 
-    def _elected(self) -> str | None:
+    def _elected(self) -> str:
         """Return the protocol that most members prefer, of those that all support."""
         candidates = self._common_protocols()
         votes = Counter(one.vote(candidates) for one in self.members.values())
-        return votes.most_common(1)[0][0] if votes else None
+        return votes.most_common(1)[0][0]
 
     def _join_answer(self, member: GroupMember) -> dict[str, Any]:
         answer: dict[str, Any] = {
