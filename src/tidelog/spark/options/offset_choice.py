@@ -5,6 +5,7 @@ Spark: ``KafkaSourceProvider.getKafkaOffsetRangeLimit`` and ``JsonUtils``.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -29,6 +30,8 @@ STARTING_OPTIONS: Final = ("startingTimestamp", "startingOffsetsByTimestamp", "s
 ENDING_OPTIONS: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
 """In order of precedence: an option overrides those after it."""
 
+_NUMBER: Final = re.compile("0|[1-9][0-9]{0,9}")
+"""A partition in JSON. With a zero before it, as 00, one could be named twice."""
 _WORDS: Final = {"earliest": EARLIEST, "latest": LATEST}
 
 
@@ -113,8 +116,7 @@ def _by_partition(text: str, expected: str, *, minimum: int) -> dict[TopicPartit
         if not isinstance(partitions, dict):
             raise InvalidArgument(f"{expected}, not {text!r}")
         for partition, value in partitions.items():
-            is_number = partition.isascii() and partition.isdecimal()
-            if not is_number or type(value) is not int or value < minimum:
+            if not _NUMBER.fullmatch(partition) or type(value) is not int or value < minimum:
                 raise InvalidArgument(f"{expected}, not {text!r}")
             values[topic, int(partition)] = value
     return values

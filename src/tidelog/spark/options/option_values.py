@@ -263,10 +263,21 @@ def json_list(text: str, expected: str) -> list[str]:
 
 
 def _parsed(text: str) -> object:
+    """Return what a text is the JSON of; None if it is not, or names a member of an object twice.
+
+    Of two, Python keeps the last one, so partitions would be left out.
+    """
     try:
-        return json.loads(text)
-    except ValueError:
+        return json.loads(text, object_pairs_hook=_once)
+    except (ValueError, RecursionError):
         return None
+
+
+def _once(members: list[tuple[str, object]]) -> dict[str, object]:
+    made = dict(members)
+    if len(made) < len(members):
+        raise ValueError("a member is named twice")
+    return made
 
 
 def _consumer_option(name: str, known: tuple[str, ...]) -> str:

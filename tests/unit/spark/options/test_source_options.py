@@ -77,6 +77,8 @@ def test_assign_names_partitions() -> None:
     options = ReadOptions.parse({"path": "/data", "assign": '{"a":[0,1],"b":[4]}'})
 
     assert options.choice.assigned == {"a": (0, 1), "b": (4,)}
+    with pytest.raises(InvalidArgument, match="option assign must be JSON"):
+        ReadOptions.parse({"path": "/data", "assign": '{"a":[0],"a":[1]}'})
 
 
 @pytest.mark.parametrize(
@@ -101,6 +103,10 @@ def test_assign_names_partitions() -> None:
         ({"maxSplitBytes": "big"}, "maxSplitBytes must be an integer, not 'big'"),
         ({"maxSplitBytes": "100_000"}, "maxSplitBytes must be an integer, not '100_000'"),
         ({"startingOffsets": '{"flights":{"\u0661":7}}'}, "startingOffsets must be earliest"),
+        ({"startingOffsets": '{"flights":{"0":7,"00":8}}'}, "startingOffsets must be earliest"),
+        ({"startingOffsets": '{"flights":{"0":7,"0":8}}'}, "startingOffsets must be earliest"),
+        ({"startingOffsets": "[" * 100_000}, "startingOffsets must be earliest"),
+        ({"startingOffsets": '{"t":{"%s":7}}' % ("9" * 5_000)}, "startingOffsets must be earliest"),
         ({"includeHeader": "true"}, "did you mean includeHeaders?"),
         ({"colour": "red"}, "unknown option colour"),
         ({"tabel": "segments"}, "unknown option tabel; did you mean table?"),
