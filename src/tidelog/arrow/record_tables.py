@@ -88,14 +88,17 @@ def plain(array: pa.Array) -> pa.Array:
     such types. An array of any other type is returned as it is.
 
     Raises:
-        InvalidArgument: one array holds 2 GiB or more.
+        InvalidArgument: one array holds 2 GiB or more, or Arrow has no cast for its type.
     """
     target = plain_type(array.type)
     if target == array.type:
         return array
+    if pa.types.is_dictionary(array.type):
+        # Arrow takes no views out of a dictionary, and Polars' categoricals have those.
+        array = pa.DictionaryArray.from_arrays(array.indices, plain(array.dictionary))
     try:
         return array.cast(target)
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise InvalidArgument(f"a column of type {array.type} does not fit: {error}") from None
 
 

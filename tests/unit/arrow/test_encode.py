@@ -214,12 +214,20 @@ def test_timestamps_may_have_any_unit_and_time_zone(unit: str, number: int, zone
     assert found == [1000 if unit == "s" else 1234, NOW_MS]
 
 
-TEXTS = [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())]
+TEXTS = [
+    pa.string(),
+    pa.large_string(),
+    pa.string_view(),
+    pa.dictionary(pa.int32(), pa.string()),
+    pa.dictionary(pa.uint32(), pa.large_string()),
+    pa.dictionary(pa.uint32(), pa.string_view()),
+]
 BYTES = [
     pa.binary(),
     pa.large_binary(),
     pa.binary_view(),
     pa.dictionary(pa.int32(), pa.binary()),
+    pa.dictionary(pa.uint32(), pa.binary_view()),
     pa.binary(2),
 ]
 
