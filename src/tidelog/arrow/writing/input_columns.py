@@ -100,14 +100,14 @@ def arrow_columns(schema: pa.Schema, *, has_topic: bool) -> dict[str, int]:
     Text and bytes may have any type that ``plain`` accepts, and any column be all null. The column
     that pandas makes of an index without a name is ignored: every filtered frame has one.
     """
-    unnamed = _unnamed_index(schema)
+    unnamed = unnamed_index(schema)
     kept = [index for index, name in enumerate(schema.names) if name not in unnamed]
     columns = ((schema.field(index).name, _word(schema.field(index))) for index in kept)
     found = row_columns(columns, _ARROW, has_topic=has_topic)
     return {name: kept[index] for name, index in found.items()}
 
 
-def _unnamed_index(schema: pa.Schema) -> set[str]:
+def unnamed_index(schema: pa.Schema) -> set[str]:
     """Return the columns that are levels of a pandas index which the frame has no name for."""
     indexes = (schema.pandas_metadata or {}).get("index_columns", ())
     return {name for name in indexes if isinstance(name, str) and _UNNAMED_INDEX.fullmatch(name)}

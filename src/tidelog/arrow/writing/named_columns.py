@@ -5,11 +5,13 @@ Kafka Connect: the transforms ``ValueToKey`` and ``InsertField``.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidelog.arrow.writing.input_columns import unnamed_index
 from tidelog.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -21,7 +23,8 @@ def with_named_columns(
 ) -> pa.RecordBatchReader:
     """Return rows with the columns ``key`` and ``timestamp``, and all others as one, ``json``.
 
-    Whole numbers become text as keys, and times as members of the object: JSON has none.
+    Whole numbers become text as keys, and times as members of the object: JSON has none. The index
+    of a pandas frame is a member only if it has a name.
 
     Args:
         rows: a table with any columns.
@@ -30,8 +33,8 @@ def with_named_columns(
             the write. If both are None, the rows are returned as they are.
 
     Raises:
-        InvalidArgument: there is no such column, or more than one; or no other, or only ``json``,
-            which then would not stand for the value.
+        InvalidArgument: there is no such column, or more than one; or no other, or two others of
+            one name, or only ``json``, which then would not stand for the value.
     """
     fields = {"key": key, "timestamp": timestamp}
     wanted = {field: name for field, name in fields.items() if name is not None}
@@ -44,8 +47,9 @@ def with_named_columns(
                 f"{field}={name!r} must name one column, not {names.count(name)}; columns:"
                 f" {', '.join(names)}"
             )
-    taken = {names.index(name): field for field, name in wanted.items()}
-    others = [index for index in range(len(names)) if index not in taken]
+    taken = {field: names.index(name) for field, name in wanted.items()}
+    left_out = {*wanted.values(), *unnamed_index(rows.schema)}
+    others = [index for index, name in enumerate(names) if name not in left_out]
     if [names[index] for index in others] == ["json"]:
         renamed = " and ".join(f"column {name!r} to {field}" for field, name in wanted.items())
         raise InvalidArgument(
@@ -54,6 +58,9 @@ def with_named_columns(
         )
     if not others:
         raise InvalidArgument(f"no column is left for the value beside {', '.join(names)}")
+    members_of = Counter(names[index] for index in others)
+    if twice := next((name for name, count in members_of.items() if count > 1), None):
+        raise InvalidArgument(f"several columns are named {twice}: rename all but one")
 
     def converted(batch: pa.RecordBatch) -> pa.RecordBatch:
         members = [_as_text(batch, index, pa.types.is_temporal) for index in others]
@@ -61,7 +68,7 @@ def with_named_columns(
             field: _as_text(batch, index, pa.types.is_integer)
             if field == "key"
             else batch.column(index)
-            for index, field in taken.items()
+            for field, index in taken.items()
         }
         value = pa.StructArray.from_arrays(members, [names[index] for index in others])
         return pa.RecordBatch.from_pydict({**columns, "json": value})

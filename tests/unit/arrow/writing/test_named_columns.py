@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 
 import pyarrow as pa
 import pyarrow.csv
@@ -85,3 +86,31 @@ def test_columns_may_have_types_of_which_python_makes_no_arrays() -> None:
     found = with_named_columns(table.to_reader(), key="id", timestamp=None).read_all()
 
     assert found["json"].to_pylist() == [{"u": 1, "t": None}]
+
+
+def test_an_index_without_a_name_is_no_member() -> None:
+    """A frame of pandas has such a column once it is filtered, and no user has named it."""
+    told = json.dumps({"index_columns": ["__index_level_0__"]})
+    table = pa.table({"id": ["a"], "n": [1], "__index_level_0__": [7]})
+    table = table.replace_schema_metadata({"pandas": told})
+
+    found = with_named_columns(table.to_reader(), key="id", timestamp=None).read_all()
+
+    assert found.to_pylist() == [{"key": "a", "json": {"n": 1}}]
+
+
+def test_a_column_may_be_both_key_and_timestamp() -> None:
+    """As the hour in a table with a row for each hour."""
+    table = pa.table({"hour": [3_600_000], "n": [1]})
+
+    found = with_named_columns(table.to_reader(), key="hour", timestamp="hour").read_all()
+
+    assert found.to_pylist() == [{"key": "3600000", "timestamp": 3_600_000, "json": {"n": 1}}]
+
+
+def test_two_members_of_one_name_are_refused() -> None:
+    """A CSV may have them; of two members of JSON, readers keep one."""
+    table = pa.table([["a"], [1], [2]], names=["id", "n", "n"])
+
+    with pytest.raises(InvalidArgument, match="several columns are named n: rename all but one"):
+        with_named_columns(table.to_reader(), key="id", timestamp=None)
