@@ -6,6 +6,7 @@ Kafka Connect: ``JsonConverter`` without schemas.
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from math import isinf
 from typing import Final, NoReturn
 
@@ -20,13 +21,16 @@ _ONE_LINE: Final = str.maketrans("\r\n\t", "   ")
 def pack_json(value: object) -> bytes | None:
     """Return a value as JSON: UTF-8, without blanks; None stays None, which is a tombstone.
 
-    Raises InvalidArgument for what JSON cannot express: another type, NaN and infinity, text that
-    is not valid Unicode, a value that contains itself or is nested too deeply.
+    A ``Decimal`` is a number. Raises InvalidArgument for what JSON cannot express: another type,
+    NaN and infinity, a ``Decimal`` of more digits than a float has, text that is not valid Unicode,
+    a value that contains itself or is nested too deeply.
     """
     if value is None:
         return None
     try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        text = json.dumps(
+            value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_number
+        )
         return text.encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidArgument(f"the value cannot be written as JSON: {error}") from error
@@ -57,10 +61,27 @@ def json_text(data: bytes | None) -> str | None:
     return data.decode().strip().translate(_ONE_LINE)
 
 
+def exact_number(value: Decimal) -> int | float | None:
+    """Return a number of the same value; None: a float would round it, as readers of JSON do."""
+    if value.is_finite() and value == value.to_integral_value():
+        return int(value)
+    near = float(value)
+    return near if Decimal(repr(near)) == value else None
+
+
 def embedded(line: str, text: str) -> str:
     """Return a line of JSON with ``text`` in place of null as its member ``value``."""
     # A quote within a text is escaped, so only the member itself reads so.
     return line.replace(_MEMBER, _MEMBER_WITH.format(text), 1)
+
+
+def _number(value: object) -> int | float:
+    if not isinstance(value, Decimal):
+        raise TypeError(f"JSON has no {type(value).__name__}")
+    number = exact_number(value)
+    if number is None:
+        raise ValueError(f"{value} has more digits than a number of 64 bits: make it a text")
+    return number
 
 
 def _refuse(constant: str) -> NoReturn:

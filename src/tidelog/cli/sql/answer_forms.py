@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tidelog.cli.cat.record_forms import BINARY_FORMS, csv_cell
 from tidelog.cli.output_file import Unframed
 from tidelog.cli.terminal import json_line, table
+from tidelog.codec.json_value import exact_number
 from tidelog.explain.printable_text import printable
 from tidelog.records.json.json_record import Encoding, bytes_as_text
 
@@ -169,10 +170,8 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever a query gives
 
 def _number(value: Decimal) -> int | float | str:
     """Return a number of the same value; as text if it has more digits than one of 64 bits."""
-    if value == value.to_integral_value():
-        return int(value)
-    near = float(value)
-    return near if Decimal(repr(near)) == value else str(value)
+    number = exact_number(value)
+    return str(value) if number is None else number
 
 
 def _inner(value: Any) -> Any:  # noqa: ANN401 - as above

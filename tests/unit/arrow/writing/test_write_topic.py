@@ -6,6 +6,7 @@ import errno
 import os
 from contextlib import nullcontext
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -429,6 +430,7 @@ def test_a_column_of_any_type_is_written_as_json(
         "structs": pa.array([{"a": [1, None], "b": "ü"}, None, {"a": None, "b": None}]),
         "texts": pa.array(["a", None, ""]).dictionary_encode(),
         "numbers": pa.array([1, None, -2]),
+        "decimals": pa.array([{"n": [Decimal("9.50")]}, None, {"n": [Decimal(10**30)]}]),
     }
     for topic, column in columns.items():
         table = pa.table({"key": ["1", "2", "3"], "Json": column})
@@ -439,5 +441,13 @@ def test_a_column_of_any_type_is_written_as_json(
         "structs": ['{"a":[1,null],"b":"ü"}'.encode(), None, b'{"a":null,"b":null}'],
         "texts": [b'"a"', None, b'""'],
         "numbers": [b"1", None, b"-2"],
+        "decimals": [b'{"n":[9.5]}', None, b'{"n":[1%s]}' % (b"0" * 30)],
     }
     assert [row["key"] for row in rows_of(tmp_path, "numbers")] == [b"1", b"2", b"3"]
+
+
+def test_a_decimal_that_no_float_is_is_refused(tmp_path: Path) -> None:
+    """Readers of JSON would round it; a text has all digits."""
+    table = pa.table({"json": [Decimal("0.5"), Decimal("0.1234567890123456789")]})
+    with pytest.raises(InvalidArgument, match=r"row 1, column json: .*789 has more digits"):
+        arrow.write(tmp_path, "t", table)
