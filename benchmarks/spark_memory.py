@@ -21,7 +21,7 @@ from pyspark.sql.datasource import (
 )
 
 from tidelog.spark.source import LogSource
-from tidelog.spark.source_columns import columns_ddl
+from tidelog.spark.source_columns import record_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -139,9 +139,9 @@ class MemorySource(DataSource):
         """Return the format's name."""
         return "memory_rows"
 
-    def schema(self) -> str:
+    def schema(self) -> StructType:
         """Return the log's columns."""
-        return columns_ddl(has_headers=False)
+        return record_columns(has_headers=False)
 
     def reader(self, schema: StructType) -> MemoryReader:  # noqa: ARG002 - Spark's signature
         """Return the reader."""

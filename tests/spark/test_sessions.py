@@ -15,7 +15,7 @@ import tidelog
 from tidelog.spark import repartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
     from tests.conftest import Enumerated
@@ -34,11 +34,11 @@ TIMES = [1_792_800_000_000 + number * 1_234_567 for number in range(5)]
 
 
 @contextmanager
-def settings(spark: SparkSession, zone: str, large: str) -> Iterator[None]:
-    """Let a session have another time zone and other types of Arrow."""
-    before = {name: spark.conf.get(name) or "" for name in (ZONE, LARGE)}
-    spark.conf.set(ZONE, zone)
-    spark.conf.set(LARGE, large)
+def settings(spark: SparkSession, given: Mapping[str, str]) -> Iterator[None]:
+    """Let a session have other settings for a while."""
+    before = {name: spark.conf.get(name) or "" for name in given}
+    for name, value in given.items():
+        spark.conf.set(name, value)
     try:
         yield
     finally:
@@ -59,7 +59,7 @@ def check_copies(spark: SparkSession, top: Path, cases: Sequence[tuple[str, str]
     rows = spark.sql(ROWS).coalesce(1)
     for number, case in enumerate(cases):
         path = str(top / str(number))
-        with settings(spark, *case):
+        with settings(spark, dict(zip((ZONE, LARGE), case, strict=True))):
             write(rows, path, "made")
             write(read(spark, path), path, "copied")
         beside = tidelog.open_directory_read_only(path)
@@ -77,6 +77,18 @@ def test_rows_keep_their_times_in_a_session_of_another_zone(
     enumerated("sessions", len(cases), at_least=2)
 
 
+def test_a_session_whose_timestamps_have_no_zone_reads_and_writes(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """There the word timestamp means a time without a zone, which no record has."""
+    path = str(tmp_path)
+    with settings(spark, {"spark.sql.timestampType": "TIMESTAMP_NTZ"}):
+        write(spark.sql(ROWS).coalesce(1), path, "made")
+        write(read(spark, path), path, "copied")
+    beside = tidelog.open_directory_read_only(path)
+    assert [one.timestamp for one in beside.read("copied")] == TIMES
+
+
 @pytest.mark.slow
 def test_rows_keep_their_times_in_a_session_of_any_zone(
     spark: SparkSession, tmp_path: Path, enumerated: Enumerated
@@ -87,7 +99,7 @@ def test_rows_keep_their_times_in_a_session_of_any_zone(
     enumerated("sessions", len(cases), at_least=16)
 
     path = str(tmp_path / "0")
-    with settings(spark, "Asia/Kathmandu", "true"):
+    with settings(spark, {ZONE: "Asia/Kathmandu", LARGE: "true"}):
         stream = spark.readStream.format("tidelog").option("startingOffsets", "earliest")
         writer = stream.load(path, subscribe="made").writeStream.format("tidelog")
         writer = writer.options(topic="streamed", checkpointLocation=f"{path}_checkpoint")

@@ -24,7 +24,7 @@ from tidelog.spark.options.source_options import (
 )
 from tidelog.spark.plain_errors import plain_errors
 from tidelog.spark.releases import check_limits, has_limits, spark_release
-from tidelog.spark.source_columns import columns_ddl
+from tidelog.spark.source_columns import record_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,7 +61,7 @@ class LogSource(DataSource):
         return "tidelog"
 
     @plain_errors()
-    def schema(self) -> str | StructType:
+    def schema(self) -> StructType:
         """Return the default columns of a read; ``headers`` only if ``includeHeaders`` is true.
 
         With the option ``table``, the columns of that system table. Spark asks for them at
@@ -78,7 +78,7 @@ class LogSource(DataSource):
             from tidelog.spark.catalog_table import columns_with_options
 
             return columns_with_options(self.options, has_headers=has_headers)
-        return columns_ddl(has_headers=has_headers)
+        return record_columns(has_headers=has_headers)
 
     @plain_errors()
     def reader(self, schema: StructType) -> LogReader | TableReader:

@@ -34,7 +34,6 @@ RECORD_COLUMNS: Final = StructType(
 COLUMN_TYPES: Final = {field.name: field.dataType.simpleString() for field in RECORD_COLUMNS.fields}
 
 
-def columns_ddl(*, has_headers: bool) -> str:
-    """Return the columns as Spark's SQL declares them."""
-    named = [f"{name} {kind}" for name, kind in COLUMN_TYPES.items()]
-    return ", ".join(named if has_headers else named[:-1])
+def record_columns(*, has_headers: bool) -> StructType:
+    """Return the columns of a read; as types, since what SQL means by a name is a setting."""
+    return RECORD_COLUMNS if has_headers else StructType(RECORD_COLUMNS.fields[:-1])
