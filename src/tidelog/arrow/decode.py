@@ -229,8 +229,11 @@ def _slice(rows: RecordColumns, start: int, end: int) -> RecordColumns:
 def _timestamps(rows: RecordColumns) -> pa.Array:
     millis = rows.timestamp
     if max(int(millis.max()), -int(millis.min())) > _MAX_TIMESTAMP:
-        offset = int(rows.offset[int(np.abs(millis.astype(np.float64)).argmax())])
-        raise InvalidTimestamp(f"the timestamp of offset {offset} does not fit in microseconds")
+        at = int(np.abs(millis.astype(np.float64)).argmax())
+        raise InvalidTimestamp(
+            f"timestamp {millis[at]} of offset {rows.offset[at]} does not fit in microseconds:"
+            " name the columns to read, without timestamp"
+        )
     buffer, micros = new_array(len(millis), np.int64)
     np.multiply(millis, _MICROS, out=micros)
     return pa.Array.from_buffers(TIMESTAMP_TYPE, len(millis), [None, buffer], 0)
