@@ -23,6 +23,9 @@ EARLIEST: Final = -2
 LATEST: Final = -1
 """An offset that stands for the log's end. Source: Kafka ListOffsetsRequest."""
 
+SEPARATOR: Final = "#"
+"""What names of topics cannot contain, and those of a checkpoint's other entries do."""
+
 TopicPartition = tuple[str, int]
 
 STRATEGY: Final = "startingOffsetsByTimestampStrategy"
@@ -113,6 +116,8 @@ def _choice(
 def _by_partition(text: str, expected: str, *, minimum: int) -> dict[TopicPartition, int]:
     values: dict[TopicPartition, int] = {}
     for topic, partitions in json_object(text, expected).items():
+        if SEPARATOR in topic:
+            continue
         if not isinstance(partitions, dict):
             raise InvalidArgument(f"{expected}, not {text!r}")
         for partition, value in partitions.items():

@@ -19,13 +19,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.segment.filenames import TopicPartition
+from tidelog.spark.options.offset_choice import SEPARATOR
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tidelog.readonly.epoch_lineage import Epochs
 
-_SEPARATOR: Final = "#"
 _START: Final = "start"
 _EPOCH: Final = "epoch-"
 
@@ -54,7 +54,7 @@ class StreamOffset:
         topic_ids: dict[str, str] = {}
         epochs: dict[TopicPartition, list[tuple[int, int]]] = {}
         for name, partitions in value.items():
-            topic, _, suffix = name.partition(_SEPARATOR)
+            topic, _, suffix = name.partition(SEPARATOR)
             found = {TopicPartition(topic, int(n)): offset for n, offset in partitions.items()}
             if not suffix:
                 offsets |= found
@@ -73,11 +73,11 @@ class StreamOffset:
         """Return a JSON value, with topics and partitions in order."""
         starts, ids = _nested(self.first_start).items(), sorted(self.topic_ids.items())
         value = self.plain()
-        value |= {f"{topic}{_SEPARATOR}{_START}": offsets for topic, offsets in starts}
-        value |= {f"{topic}{_SEPARATOR}{topic_id}": {} for topic, topic_id in ids}
+        value |= {f"{topic}{SEPARATOR}{_START}": offsets for topic, offsets in starts}
+        value |= {f"{topic}{SEPARATOR}{topic_id}": {} for topic, topic_id in ids}
         for partition, epochs in sorted(self.epochs.items()):
             for epoch, start in epochs:
-                name = f"{partition.topic}{_SEPARATOR}{_EPOCH}{epoch}"
+                name = f"{partition.topic}{SEPARATOR}{_EPOCH}{epoch}"
                 value.setdefault(name, {})[str(partition.partition)] = start
         return value
 

@@ -72,6 +72,13 @@ def test_offsets_may_be_set_for_each_partition() -> None:
     assert options.starting.of(("flights", 0)) == 23
 
 
+def test_offsets_may_be_those_of_a_checkpoint() -> None:
+    """As they stand there: its other entries, whose names no topic has, are left out."""
+    line = '{"t":{"0":7},"t#start":{"0":0},"t#66vZpf8NRrahUBeO-8oXNw":{},"t#epoch-0":{"0":0}}'
+
+    assert read(startingOffsets=line).starting.value == {("t", 0): 7}
+
+
 def test_assign_names_partitions() -> None:
     """``assign`` is JSON of topics with lists of partition numbers."""
     options = ReadOptions.parse({"path": "/data", "assign": '{"a":[0,1],"b":[4]}'})
