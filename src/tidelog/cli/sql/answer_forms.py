@@ -17,7 +17,7 @@ from tidelog.explain.printable_text import printable
 from tidelog.records.json.json_record import Encoding, bytes_as_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     import pyarrow as pa
 
@@ -41,7 +41,7 @@ def open_form(form: str, schema: pa.Schema) -> FileBytes:
 
 
 class JsonRows(Unframed):
-    """A line of JSON for each row, which names the columns whose bytes are not UTF-8.
+    """A line of JSON for each row, which names columns and members whose bytes are not UTF-8.
 
     A name that several columns have, as after a join, is followed by ``_1`` in the second one.
     """
@@ -55,15 +55,7 @@ class JsonRows(Unframed):
 
     def _objects(self, batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
         for values in _rows(batch):
-            row, encodings = {}, {}
-            for name, value in zip(self._names, values, strict=True):
-                if isinstance(value, bytes):
-                    row[name], used = bytes_as_text(value, Encoding.UTF8)
-                    if used is not Encoding.UTF8:
-                        encodings[f"{name}Encoding"] = str(used)
-                else:
-                    row[name] = value
-            yield row | encodings
+            yield _members(zip(self._names, values, strict=True))
 
 
 class CsvRows(Unframed):
@@ -162,10 +154,22 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever a query gives
         text = value.isoformat(timespec="milliseconds" if is_short else "microseconds")
         return text.replace("+00:00", "Z")
     if isinstance(value, dict):
-        return {name: _inner(one) for name, one in value.items()}
+        return _members((name, _plain(one)) for name, one in value.items())
     if isinstance(value, list | tuple):
         return [_inner(one) for one in value]
     return str(value)  # dates, times, intervals, ids
+
+
+def _members(values: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object with these members, and some that name what bytes are not UTF-8."""
+    members, encodings = {}, {}
+    for name, value in values:
+        members[name] = value
+        if isinstance(value, bytes):
+            members[name], used = bytes_as_text(value, Encoding.UTF8)
+            if used is not Encoding.UTF8:
+                encodings[f"{name}Encoding"] = str(used)
+    return members | encodings
 
 
 def _number(value: Decimal) -> int | float | str:

@@ -303,6 +303,20 @@ def test_a_line_of_json_has_every_type(readings: Cli) -> None:
     ]
 
 
+def test_bytes_within_a_struct_are_named_as_well(readings: Cli) -> None:
+    """As the values of headers: base64 reads like a text."""
+    query = r"SELECT [{'key': 'h', 'value': '\xFF'::BLOB}, {'key': 'i', 'value': 'x'::BLOB}] AS h"
+
+    assert rows(readings, query) == [
+        {
+            "h": [
+                {"key": "h", "value": "/w==", "valueEncoding": "base64"},
+                {"key": "i", "value": "x"},
+            ]
+        }
+    ]
+
+
 def test_maps_hold_values_of_any_type(readings: Cli) -> None:
     """Their keys are texts in JSON; what they hold is printed as it is elsewhere."""
     query = """
