@@ -9,6 +9,7 @@ from enum import IntEnum
 from typing import Final
 
 from tidelog.errors import (
+    CorruptArchive,
     CorruptFile,
     CorruptMessage,
     DamagedLog,
@@ -52,6 +53,7 @@ class ExitCode(IntEnum):
 
 
 _DAMAGE: Final = (
+    CorruptArchive,
     CorruptFile,
     CorruptMessage,
     DamagedLog,
@@ -85,9 +87,14 @@ def exit_code_of(error: Exception) -> int:
         return error.exit_code
     if isinstance(error, _USAGE_ERRORS):
         return ExitCode.BAD_USAGE
-    is_damage = isinstance(error, _DAMAGE)
-    is_damage |= isinstance(error.__cause__, (*_DAMAGE, InvalidArgument))
-    return ExitCode.DAMAGED if is_damage else ExitCode.FAILED
+    is_damaged = isinstance(error, _DAMAGE)
+    is_damaged |= isinstance(error.__cause__, (*_DAMAGE, InvalidArgument))
+    return ExitCode.DAMAGED if is_damaged else ExitCode.FAILED
+
+
+def is_damage(error: Exception) -> bool:
+    """Return whether the error says that files, or an archive, are damaged."""
+    return exit_code_of(error) == ExitCode.DAMAGED
 
 
 def text_of(error: Exception) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from tidelog.cli.terminal import print_message
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument, TidelogError
-from tidelog.exit_codes import ExitCode, exit_code_of
+from tidelog.exit_codes import is_damage
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -74,7 +74,7 @@ def opened_output(args: Namespace, form: Framed) -> Iterator[Write]:
             file.write(form.head())
             yield file.write
         except TidelogError as error:
-            if exit_code_of(error) == ExitCode.DAMAGED:
+            if is_damage(error):
                 file.write(form.end())
                 file.keep_as(incomplete)
                 text = f"{args.output}{INCOMPLETE} holds what precedes the damage"

@@ -14,12 +14,13 @@ from tidelog.env.files import is_gone
 from tidelog.env.paths import absolute_path, absolute_place
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import (
-    CorruptArchive,
     InvalidArgument,
     KafkaStorageError,
     PartitionsElsewhere,
+    TidelogError,
     UnknownTopicOrPartition,
 )
+from tidelog.exit_codes import is_damage
 from tidelog.readonly.absent_partitions import BY_FLAG
 from tidelog.readonly.read_again import MAY_PASS, read_again
 from tidelog.readonly.read_files import reading
@@ -123,7 +124,7 @@ class ChosenPartitions(NamedTuple):
     def look_past_damage(
         self, command: str, question: Callable[[Place], T]
     ) -> Iterator[tuple[Place, T]]:
-        """Yield as ``look``; of an archive, a partition whose chain is damaged is left out.
+        """Yield as ``look``; a partition whose damage leaves the question open is left out.
 
         It is named on stderr, and among ``unreadable`` from then on.
         """
@@ -131,7 +132,9 @@ class ChosenPartitions(NamedTuple):
         def answered(place: Place) -> list[T]:
             try:
                 return [question(place)]
-            except CorruptArchive as error:
+            except TidelogError as error:
+                if not is_damage(error):
+                    raise
                 print_message(command, f"{place.key}: {error}")
                 self.unreadable.append(place)
                 return []

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from tidelog.readonly.read_only_log import ReadOnlyLog
 
 
-def report_skipped(command: str, skipped: set[DamagedRange], found: DamagedRange) -> None:
-    """Print a damaged range on stderr, unless it is ``skipped`` already, as it is read again."""
+def report_skipped(
+    command: str, skipped: set[DamagedRange | str], found: DamagedRange | str
+) -> None:
+    """Print what damage hides on stderr, unless it is ``skipped`` already, as it is read again."""
     if found not in skipped:
         skipped.add(found)
         print_message(command, f"skipped {found}")

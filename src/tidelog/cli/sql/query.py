@@ -36,9 +36,11 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from tidelog.errors import TidelogError
     from tidelog.explain.tables.system_table import SystemTable
-    from tidelog.readonly.missing.damaged_range import OnDamage
+    from tidelog.readonly.missing.damaged_range import DamagedRange
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
+    from tidelog.segment.filenames import TopicPartition
 
 SCHEMA: Final = "tidelog"
 """The schema of the system tables; topics are in the default one."""
@@ -65,7 +67,7 @@ class Visible(NamedTuple):
     isolation: str
     read_up_to: str
     allow_partial: bool
-    on_damage: OnDamage | None = None
+    on_damage: Callable[[DamagedRange | str], None] | None = None
 
 
 class Answer(NamedTuple):
@@ -222,7 +224,13 @@ class _Tables:
         paths = self._directory.paths
         with noting(self._errors.append):
             source = open_tables(self._directory.fs, *paths, clock=SYSTEM_CLOCK, accept=accept)
-            yield from table.rows(source)
+            yield from table.rows(source, on_damage=self._on_damage)
+
+    @property
+    def _on_damage(self) -> Callable[[TopicPartition, TidelogError], None] | None:
+        """What is called where damage keeps rows of a system table from being known."""
+        skip = self._visible.on_damage
+        return None if skip is None else lambda key, error: skip(f"{key}: {error}")
 
     @contextmanager
     def typed_errors(self, query: str) -> Iterator[None]:

@@ -17,6 +17,8 @@ from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.log_config import LogConfig
 from tidelog.datadir.effective_config import NO_SETTINGS
 from tidelog.env.files import is_gone
+from tidelog.errors import TidelogError
+from tidelog.exit_codes import is_damage
 from tidelog.explain.plans.directory_retention import DirectoryRetention
 from tidelog.explain.plans.plan_terms import PlanTerms
 from tidelog.explain.transactional_ids import TransactionalIds
@@ -206,17 +208,28 @@ class SystemTable:
     ) = None
     is_streamed: bool = False
 
-    def rows(self, source: TableSource, keys: Keys = None) -> Iterator[Row]:
+    def rows(
+        self,
+        source: TableSource,
+        keys: Keys = None,
+        on_damage: Callable[[TopicPartition, TidelogError], None] | None = None,
+    ) -> Iterator[Row]:
         """Yield the rows about the partitions ``keys``, None: about the whole directory.
 
-        A partition that is deleted while it is read has no rows. Raises CorruptMessage and
-        InvalidRecord where damage keeps rows from being known, KafkaStorageError.
+        A partition that is deleted while it is read has no rows. Where damage keeps rows of one
+        from being known, ``on_damage`` is called, and those of the next follow. Raises
+        CorruptMessage and InvalidRecord without it, and for the directory; KafkaStorageError.
         """
         if self.of_directory is not None:
             yield from self.of_directory(source, keys)
         if self.of_partition is not None:
             for key in source.directory.partitions if keys is None else sorted(keys):
-                yield from self.partition_rows(source, key)
+                try:
+                    yield from self.partition_rows(source, key)
+                except TidelogError as error:
+                    if on_damage is None or not is_damage(error):
+                        raise
+                    on_damage(key, error)
 
     def partition_rows(self, source: TableSource, key: TopicPartition) -> Iterator[Row]:
         """Yield the rows of ``of_partition``; errors as ``rows``."""

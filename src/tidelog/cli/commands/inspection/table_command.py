@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator
 
+    from tidelog.errors import TidelogError
     from tidelog.explain.tables.system_table import Column, Row, SystemTable
+    from tidelog.segment.filenames import TopicPartition
 
 TABLES: Final = (
     "topics",
@@ -63,7 +65,7 @@ COMMAND: Final = Command(
 
 
 def run(args: Namespace) -> int:
-    """Print the rows about the chosen partitions; return 1 if damage ends them."""
+    """Print the rows about the chosen partitions; return 1 if damage hides some."""
     from tidelog.cli.operations import clock_of
     from tidelog.cli.partition_choice import chosen_by
     from tidelog.explain.tables.system_table import TableSource
@@ -74,8 +76,14 @@ def run(args: Namespace) -> int:
     table = system_table(args.table)
     keys = [place.key for place in chosen.places]
     is_whole = set(keys) == set(source.directory.partitions)
-    rows = table.rows(source, None if is_whole else keys)
     has_loss = chosen.report_missing(args.command)
+
+    def report(key: TopicPartition, error: TidelogError) -> None:
+        nonlocal has_loss
+        has_loss = True
+        print_message(args.command, f"{key}: {error}")
+
+    rows = table.rows(source, None if is_whole else keys, report)
     try:
         _print(args, table, rows)
     except (CorruptMessage, InvalidArgument, InvalidRecord) as error:

@@ -22,7 +22,8 @@ from tidelog.cli.options import (
     time_option,
 )
 from tidelog.cli.terminal import print_message
-from tidelog.errors import CorruptMessage, InvalidArgument
+from tidelog.errors import CorruptMessage, InvalidArgument, TidelogError
+from tidelog.exit_codes import is_damage
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -123,6 +124,7 @@ def run(args: Namespace) -> int:
 
     Partitions that the catalogue lists and whose directories are missing are named on stderr;
     returns 1 then, if a segment is missing, or if ``--skip-damage`` has skipped something.
+    Damage is raised once the other partitions are printed.
     """
     from tidelog.cli.cat.record_forms import open_form
     from tidelog.cli.output_file import opened_output
@@ -142,10 +144,7 @@ def run(args: Namespace) -> int:
         if args.follow and places:
             _follow(chosen, printing)
         else:
-            for place in places:
-                if selection.is_complete:
-                    break
-                has_loss |= _print_place(chosen, place, printing)
+            has_loss |= _print_all(chosen, printing)
     return int(has_loss)
 
 
@@ -174,13 +173,35 @@ def _follow(chosen: ChosenPartitions, printing: _Printing) -> None:
             return
 
 
+def _print_all(chosen: ChosenPartitions, printing: _Printing) -> bool:
+    """Print the records of each partition; return whether some were lost, skipped or left.
+
+    Damage in one hides none of the others.
+    """
+    has_loss, damage = False, None
+    for place in chosen.places:
+        if printing.selection.is_complete:
+            break
+        try:
+            has_loss |= _print_place(chosen, place, printing)
+        except TidelogError as error:
+            if not is_damage(error):
+                raise
+            if damage is not None:
+                print_message(printing.args.command, str(damage))
+            damage = error
+    if damage is not None:
+        raise damage  # only here: an output that ends by it is marked as incomplete
+    return has_loss
+
+
 def _print_place(chosen: ChosenPartitions, place: Place, printing: _Printing) -> bool:
     """Print the records of one partition; return whether some were lost, skipped or left."""
     from tidelog.cli.cat.unread_records import report_skipped, report_unread
     from tidelog.readonly.missing.damaged_range import skipped_by
 
     args = printing.args
-    skipped: set[DamagedRange] = set()
+    skipped: set[DamagedRange | str] = set()
     on_damage = partial(report_skipped, args.command, skipped) if args.skip_damage else None
     with chosen.open(place, on_damage, below_start=args.below_start) as log:
         try:

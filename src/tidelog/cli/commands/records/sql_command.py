@@ -73,7 +73,7 @@ def run(args: Namespace) -> int:
     directory = open_directory_read_only(
         *args.directories, fs=SYSTEM_FILES, accept=accept, asks_holder=True
     )
-    skipped: set[DamagedRange] = set()
+    skipped: set[DamagedRange | str] = set()
     on_damage = partial(report_skipped, args.command, skipped) if args.skip_damage else None
     visible = Visible(args.isolation, args.up_to, args.allow_partial, on_damage)
     with answered(directory, query, visible) as answer:

@@ -72,7 +72,7 @@ def showing(verb: str) -> Iterator[Callable[[CompactionProgress], None]]:
 def print_plan(args: Namespace) -> int:
     """Print what ``run`` would do; the logs are only read, so a writer may be at work.
 
-    Returns 1 if a partition of the catalogue is missing.
+    Returns 1 if a partition of the catalogue is missing, or is damaged.
     """
     from tidelog.cli.commands.upkeep.dropped_lines import DroppedLines
     from tidelog.cli.commands.upkeep.key_fates import KeyFates
@@ -90,7 +90,7 @@ def print_plan(args: Namespace) -> int:
             if lines is not None and facts.is_compacted:
                 lines.print()
     printer.print_total(len(chosen.missing))
-    return int(has_loss)
+    return int(has_loss or bool(chosen.unreadable))
 
 
 class CompactionPrinter:
@@ -167,7 +167,7 @@ def _planned(
                 lines.complete(log, facts)
             return facts, unmatched_txn_indexes(log, terms.recovery_point(place.key) or 0)
 
-    for place, (facts, unmatched) in chosen.look(args.command, plan):
+    for place, (facts, unmatched) in chosen.look_past_damage(args.command, plan):
         if unmatched:
             _print_unmatched(args.command, place, unmatched)
         yield facts

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from tests.unit.cli.commands.records.test_staged_command import leave_pending
 
 import tidelog
@@ -14,7 +15,6 @@ from tidelog.records.builder import build_batch
 from tidelog.staging.directory import CommitPoint
 
 if TYPE_CHECKING:
-    import pytest
     from tests.unit.cli.conftest import Cli
 
 SMALL = ("-o", "internal.segment.bytes=150")
@@ -170,6 +170,28 @@ def test_keys_of_a_damaged_log_are_not_counted(torn: Cli) -> None:
 
     assert (outcome.code, outcome.rows) == (1, [])
     assert "byte" in outcome.err
+
+
+@pytest.mark.parametrize("table", ["batches", "keys", "gaps", "transactions", "plan_compaction"])
+def test_damage_hides_the_rows_of_no_other_partition(cli: Cli, table: str) -> None:
+    """It is named, and ends the command with 1."""
+    compacted = ("-o", "cleanup.policy=compact", "-o", "internal.segment.bytes=90")
+    assert cli.on("create", "t", "-p", 3, *compacted).code == 0
+    for _ in range(3):
+        lines = "".join(f'{{"partition": {n}, "key": "k"}}\n' for n in range(3))
+        assert cli.on("append", "t", "--format", "json", stdin=lines).code == 0
+    path = cli.log_file("t-1")
+    path.write_bytes(path.read_bytes()[:-1] + b"\xff")
+
+    outcome = cli.on("table", table, "--json")
+
+    sound = [cli.on("table", table, "--json", "-p", n).rows for n in (0, 2)]
+    rows = [row for row in outcome.rows if row["partition"] != 1]
+    assert (outcome.code, rows) == (1, [*sound[0], *sound[1]])
+    assert bool(rows) is (table not in {"gaps", "transactions"})
+    assert outcome.err.startswith("tidelog table: t-1: ")
+    assert outcome.err.count("\n") == 1
+    assert cli.on("table", table).code == 1
 
 
 def test_keys_are_counted_beside_a_writer(topic: Cli) -> None:

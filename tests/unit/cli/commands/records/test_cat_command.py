@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -267,6 +268,25 @@ def test_damage_is_reported_after_the_records_before_it(topic: Cli) -> None:
         " it, and says what is lost; `tidelog rescue` copies all that can be read into a new"
         " directory, and `tidelog verify` says whether an archive has it\n"
     )
+
+
+def test_damage_hides_no_other_partition(cli: Cli) -> None:
+    """Each is printed as far as it is sound, and each damage is named."""
+    assert cli.on("create", "t", "-p", 3).code == 0
+    lines = [json.dumps({"partition": n, "value": v}) + "\n" for v in "ab" for n in range(3)]
+    for line in lines:
+        assert cli.on("append", "t", "--format", "json", stdin=line).code == 0
+    for name in ("t-0", "t-1"):
+        path = cli.log_file(name)
+        path.write_bytes(path.read_bytes()[:-1] + b"\xff")
+
+    outcome = cli.on("cat", "t")
+
+    found = [(row["partition"], row["value"]) for row in outcome.rows]
+    assert found == [(0, "a"), (1, "a"), (2, "a"), (2, "b")]
+    assert (outcome.code, outcome.err.count("\n")) == (1, 2)
+    assert all(str(cli.log_file(name)) in outcome.err for name in ("t-0", "t-1"))
+    assert len(cli.on("cat", "t", "-n", 2).rows) == 2
 
 
 def test_reading_changes_no_file(topic: Cli) -> None:

@@ -266,6 +266,20 @@ def test_damage_is_skipped_if_it_is_asked_for(readings: Cli) -> None:
     assert (whole.code, whole.err) == (0, "")
 
 
+def test_damage_is_skipped_in_system_tables_if_it_is_asked_for(readings: Cli) -> None:
+    """Else it ends a query of them: the count of what is left would look like that of all."""
+    damage_batch(readings.data, "t", 1)
+    query = "SELECT DISTINCT partition AS n FROM tidelog.keys"
+
+    refused = readings.on("sql", query)
+    found = readings.on("sql", query, "--format", "json", "--skip-damage")
+
+    assert (refused.code, refused.out) == (1, "")
+    assert (found.code, found.out) == (1, '{"n": 1}\n')
+    (line,) = found.err.splitlines()
+    assert line.startswith("tidelog sql: skipped t-0: the CRC of a batch is wrong at byte ")
+
+
 def test_damage_leaves_no_file_of_that_name(torn: Cli) -> None:
     """A file is whole or not there."""
     path = torn.data.parent / "rows.csv"

@@ -702,6 +702,9 @@ def test_an_archive_takes_no_second_topic_of_a_name(cli: Cli, lake: str, tmp_pat
         ("picture", "--brief"),
         ("picture", "--overview"),
         ("plan", "retention"),
+        ("plan", "compaction"),
+        ("table", "batches"),
+        ("table", "plan_retention"),
     ],
     ids=" ".join,
 )
@@ -723,6 +726,21 @@ def test_what_looks_at_each_partition_goes_on_past_a_damaged_chain(
         alone = cli(*words, "-p", "1", "-d", lake)
         assert (alone.code, alone.err) == (0, "")
         assert outcome.out == alone.out.replace("t: 1 partition,", "t: 2 partitions,")
+
+
+def test_records_beside_a_damaged_chain_are_printed(cli: Cli, lake: str, tmp_path: Path) -> None:
+    """Exit code 1, and an error that names the object; a query gives nothing, as it may count."""
+    (chain,) = (tmp_path / "lake").glob("*/0/m/*1")
+    chain.write_bytes(b"damaged")
+
+    shown, past = cli("cat", "t", "-d", lake), cli("cat", "t", "--skip-damage", "-d", lake)
+    counted = cli("sql", "SELECT count(*) FROM t", "-d", lake)
+
+    assert shown.out == past.out == cli("cat", "t", "-p", "1", "-d", lake).out
+    assert (counted.code, counted.out) == (1, "")
+    for outcome in (shown, past, counted):
+        assert (outcome.code, outcome.err.count("\n")) == (1, 1)
+        assert chain.name in outcome.err
 
 
 def test_both_topics_of_one_name_are_verified(cli: Cli, lake: str, tmp_path: Path) -> None:

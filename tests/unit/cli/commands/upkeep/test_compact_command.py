@@ -74,6 +74,24 @@ def test_a_gap_that_is_long_is_named_as_far_as_it_was_looked_at(cli: Cli) -> Non
     assert shown.err == f"tidelog cat: {text}\n"
 
 
+@pytest.mark.parametrize("more", [(), ("--records",), ("--key", "k")], ids=" ".join)
+def test_a_plan_goes_on_past_a_damaged_partition(cli: Cli, more: tuple[str, ...]) -> None:
+    """It plans the others, names the damage, and ends with 1."""
+    assert cli.on("create", "t", "-p", 3, *SETTINGS).code == 0
+    for _ in range(3):
+        lines = "".join(f'{{"partition": {n}, "key": "k"}}\n' for n in range(3))
+        assert cli.on("append", "t", "--format", "json", stdin=lines).code == 0
+    path = cli.log_file("t-1")
+    path.write_bytes(path.read_bytes()[:-1] + b"\xff")
+
+    outcome = cli.on("plan", "compaction", "--json", *more)
+
+    sound = [cli.on("plan", "compaction", "--json", *more, "-p", n).rows for n in (0, 2)]
+    assert (outcome.code, outcome.rows) == (1, [*sound[0], *sound[1]])
+    assert outcome.err.startswith("tidelog plan: t-1: the CRC of a batch is wrong at byte 0 of ")
+    assert outcome.err.count("\n") == 1
+
+
 def test_a_plan_prints_what_would_be_dropped_and_keeps_it(dirty: Cli) -> None:
     """It has the ratios, what limits cleaning, and the records by cause; nothing is written."""
     before = sorted(path.name for path in (dirty.data / "t-0").iterdir())
