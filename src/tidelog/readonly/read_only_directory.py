@@ -148,6 +148,11 @@ class ReadOnlyDirectory(Told):
         if self.catalogue_error is not None:
             raise self.catalogue_error
 
+    @property
+    def deleted_ids(self) -> Collection[UUID]:
+        """The ids of topics that the catalogues, or marks beside them, say were deleted."""
+        return self._placed.catalogue.deleted
+
     @cached_property
     def topics(self) -> Mapping[str, ReadOnlyTopic]:
         """All topics by name, in order: those of the catalogue, and those found by directories."""

@@ -372,6 +372,26 @@ def test_what_was_cut_off_nobody_knows_what_is_named() -> None:
     assert not rescued.is_whole
 
 
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_what_was_cut_off_another_topic_of_the_name_stays_out(*, is_listed: bool) -> None:
+    """It has another id, as after a deletion: nobody wants its records in the topic of today."""
+    home = Home(*LETTERS[:3])
+    path = home.cut(1, 3, at(3, b"former"))
+    with home.home.open() as logs:
+        logs.delete_topic("t")
+        logs.create_topic("t", 1, config=SMALL)
+        append(logs.partition("t", 0).log, b"a")
+    if not is_listed:
+        home.fs.delete(f"{DATA}/tidelog.topics.json")
+
+    rescued = home.rescue()
+
+    assert home.values() == {0: b"a"}
+    (left,) = (one for one in rescued.entries if one.path == path)
+    assert left.reason == "it was cut off another topic named t, which has another id"
+    assert not rescued.is_whole
+
+
 def test_batches_that_cannot_be_read_are_left_out() -> None:
     """Though their checksums are right: no log with one of them can be opened, or read."""
     home = Home(*LETTERS[:2])

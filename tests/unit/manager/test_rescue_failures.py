@@ -10,8 +10,9 @@ from uuid import UUID
 import pytest
 from tests.machinery.scale import stride
 from tests.unit.manager.test_mirror import append
-from tests.unit.manager.test_rescue import DATA, LETTERS, LOG, NEW, Home, gaps, reasons
+from tests.unit.manager.test_rescue import DATA, LETTERS, LOG, NEW, Home, gaps, reasons, remove
 
+from tidelog.codec.uuid_text import format_uuid
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument, KafkaStorageError
 from tidelog.manager.directories.new_directory import NewDirectory
@@ -450,6 +451,63 @@ def test_several_directories_are_rescued_as_one() -> None:
     assert found == {("t", 0): 0, ("u", 0): 1, ("u", 1): 1}
     assert rescued.is_whole
     assert home.values(name="u-1") == {0: b"b"}
+
+
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_records_of_another_topic_of_the_name_are_not_mixed_in(*, is_listed: bool) -> None:
+    """It has another id, and is left out as a loss; without a catalogue, most partitions decide."""
+    home = Home(b"a")
+    with home.home.open(paths=("/other",)) as logs:
+        logs.create_topic("t", 3)
+        for number in range(3):
+            append(logs.partition("t", number).log, b"b")
+    known, other = (
+        open_directory_read_only(path, fs=home.fs).topic("t").topic_id for path in (DATA, "/other")
+    )
+    for path in (DATA, "/other"):
+        home.fs.delete(f"{path}/meta.properties")
+        if not is_listed:
+            home.fs.delete(f"{path}/tidelog.topics.json")
+    if not is_listed:
+        remove(home.fs, "/other/t-0")
+
+    rescued = home.rescue(DATA, "/other")
+
+    left = {what.path: what.reason for one in rescued.partitions for what in one.left_out}
+    left |= {one.path: one.reason for one in rescued.entries if one.is_loss}
+    if is_listed:
+        assert set(left) == {"/other/t-0", "/other/t-1", "/other/t-2"}
+    else:
+        assert set(left) == {LOG}
+    assert open_directory_read_only(NEW, fs=home.fs).topic("t").topic_id == (
+        known if is_listed else other
+    )
+    for number, value in enumerate((b"a", None, None) if is_listed else (None, b"b", b"b")):
+        assert home.values(name=f"t-{number}") == ({} if value is None else {0: value})
+    apart = format_uuid(other if is_listed else known)
+    assert all(
+        f"named t: its partition.metadata has the id {apart}" in one for one in left.values()
+    )
+    assert not rescued.is_whole
+
+
+def test_what_a_deleted_topic_of_the_name_left_is_no_loss() -> None:
+    """Its directory only waits for removal, in another data directory."""
+    home = Home()
+    with home.home.open(paths=(DATA, "/more")) as logs:
+        logs.create_topic("u", 1)
+        (path,) = (f"{one}/u-0" for one in (DATA, "/more") if home.fs.exists(f"{one}/u-0"))
+        kept = {name: home.fs.read(f"{path}/{name}") for name in home.fs.list(path)}
+        logs.delete_topic("u")
+        logs.create_topic("u", 1)
+    other = f"{'/more' if path.startswith(DATA) else DATA}/u-0"
+    if home.fs.exists(other):
+        other = path
+    home.fs.make_directory(other)
+    for name, content in kept.items():
+        home.fs.write(f"{other}/{name}", content)
+
+    assert home.rescue(DATA, "/more").is_whole
 
 
 @pytest.mark.parametrize("code", [errno.EMFILE, errno.ENOMEM])

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from tidelog.manager.rescue.failing_files import FailingFiles
+    from tidelog.manager.rescue.namesakes import Namesakes
     from tidelog.readonly.directory_files import DirectoryFiles
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
 
@@ -49,7 +50,9 @@ _OF_CLUSTER: Final = "metadata of the cluster, which `tidelog to-kafka` writes a
 _OURS: Final = "tidelog."
 
 
-def left_out_entries(source: ReadOnlyDirectory, disk: FailingFiles) -> list[LeftOut]:
+def left_out_entries(
+    source: ReadOnlyDirectory, disk: FailingFiles, namesakes: Namesakes
+) -> list[LeftOut]:
     """Return what the directories hold beside partitions, in order of names."""
     found = []
     if source.catalogue_error is not None:
@@ -58,12 +61,12 @@ def left_out_entries(source: ReadOnlyDirectory, disk: FailingFiles) -> list[Left
         )
         found.append(LeftOut(source.name, None, 0, 0, None, None, reason, False))
     for part in source.parts:
-        found += _of_part(source, disk, part)
+        found += _of_part(source, disk, part, namesakes)
     return found
 
 
 def _of_part(
-    source: ReadOnlyDirectory, disk: FailingFiles, part: DirectoryFiles
+    source: ReadOnlyDirectory, disk: FailingFiles, part: DirectoryFiles, namesakes: Namesakes
 ) -> Iterator[LeftOut]:
     foreign = source.foreign(part)
     here = {os.path.basename(part.partition_path(*key)) for key in source.partitions_in(part)}
@@ -73,6 +76,8 @@ def _of_part(
             continue
         is_tree = is_directory(source.fs, path)
         what = _directory(name, foreign) if is_tree else _file(name)
+        if is_tree and (apart := namesakes.why_apart(path)):
+            what = apart, True
         if what is None:
             continue
         reason, may_be_data = what

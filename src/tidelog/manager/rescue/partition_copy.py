@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from tidelog.env.files import FileSystem
     from tidelog.manager.rescue.failing_files import FailingFiles
+    from tidelog.manager.rescue.namesakes import Namesakes
     from tidelog.manager.rescue.new_log import NewLog
     from tidelog.readonly.missing.salvage import CutFile
     from tidelog.readonly.read_files import ReadFiles
@@ -52,14 +53,16 @@ class BrokenPartition(NamedTuple):
     disk: FailingFiles
     key: TopicPartition
     cuts: Sequence[CutFile]
+    namesakes: Namesakes
 
     def sources(self, fs: FileSystem, leave_out: Callable[[LeftOut], None]) -> Sources:
         """Look for its files; report it if they cannot be listed."""
         path, names = os.path.join(self.source.paths[0], str(self.key)), []
         try:
             path = self.source.partition_path(*self.key)
-            names = fs.list(path)
-            reason = self.disk.unlisted.get(path, "")
+            reason = self.namesakes.why_apart(path)
+            names = [] if reason else fs.list(path)
+            reason = reason or self.disk.unlisted.get(path, "")
         except FileNotFoundError:
             reason = _MISSING
         except KafkaStorageError as error:
@@ -82,6 +85,8 @@ class BrokenPartition(NamedTuple):
     def lines(self, leave_out: Callable[[LeftOut], None]) -> Lines:
         """Return its lines in the checkpoints; none if one of them cannot be read."""
         try:
+            if self.namesakes.why_apart(self.source.partition_path(*self.key)):
+                return NO_LINES
             return self.source.part_of(*self.key).checkpoints.lines_of(self.key)
         except KafkaStorageError as error:
             reason = f"where the log starts and ends is taken from its files: {error}"

@@ -29,6 +29,7 @@ from tidelog.manager.log_manager import LogManager
 from tidelog.manager.producer_ids import FILE_NAME as PRODUCER_IDS_FILE
 from tidelog.manager.producer_ids import begin_apart, read_reserved, write_reserved
 from tidelog.manager.rescue.left_out_entries import left_out_entries
+from tidelog.manager.rescue.namesakes import Namesakes
 from tidelog.manager.rescue.new_log import NewLog
 from tidelog.manager.rescue.partition_copy import BrokenPartition, PartitionCopy
 from tidelog.manager.rescue.rescued_partition import LeftOut, Rescued, RescuedPartition
@@ -111,14 +112,18 @@ class Rescue:
             beside = made.path
             directory_id = made.identified(self._machine.rng, like=self._identity())
             self._carry_ids(beside)
-            topics = [self._topic(topic, directory_id) for topic in self._source.topics.values()]
-            cuts = self._cuts(topics)
+            namesakes = Namesakes(self._source)
+            topics = [
+                self._topic(topic, directory_id, namesakes.ids.get(topic.name))
+                for topic in self._source.topics.values()
+            ]
+            cuts = self._cuts(topics, namesakes)
             done = [
-                self._copy(beside, topic, number, cuts.get((topic.name, number), ()))
+                self._copy(beside, topic, number, cuts.get((topic.name, number), ()), namesakes)
                 for topic in topics
                 for number in topic.partitions
             ]
-            self._entries += left_out_entries(self._source, self._disk)
+            self._entries += left_out_entries(self._source, self._disk, namesakes)
             deleted = self._deleted_meanwhile()
             for one in done:
                 if one.topic in deleted:
@@ -178,7 +183,7 @@ class Rescue:
     def _leave_out_file(self, path: str, error: Exception) -> None:
         self._entries.append(LeftOut(path, None, 0, 0, None, None, str(error), True))
 
-    def _topic(self, topic: ReadOnlyTopic, directory_id: UUID) -> Topic:
+    def _topic(self, topic: ReadOnlyTopic, directory_id: UUID, known: UUID | None) -> Topic:
         """Return a topic as it is to be; what is unknown about deletion deletes nothing."""
         config, birth, _ = topic.settings_of_copy()
         try:
@@ -193,7 +198,7 @@ class Rescue:
             if len(absent.numbers) <= _MOST_ABSENT:
                 numbers.update(absent.numbers)
         owner = self._source.sharing_ids.get(topic.name)
-        topic_id = topic.topic_id if owner is None else None
+        topic_id = known if owner is None else None
         if owner is not None:
             reason = f"the id of topic {topic.name}, which is that of {owner}: it gets a new one"
             path = self._source.paths[0]
@@ -202,28 +207,39 @@ class Rescue:
         partitions = dict.fromkeys(sorted(numbers), directory_id)
         return Topic(topic.name, topic_id, partitions, config, birth=birth)
 
-    def _cuts(self, topics: Sequence[Topic]) -> dict[tuple[str, int], list[CutFile]]:
+    def _cuts(
+        self, topics: Sequence[Topic], namesakes: Namesakes
+    ) -> dict[tuple[str, int], list[CutFile]]:
         """Return what recoveries cut off, by partition; report what belongs to none."""
         keys = {(topic.name, number) for topic in topics for number in topic.partitions}
         found: dict[tuple[str, int], list[CutFile]] = {}
         for cut in find_cut_files(self._source):
-            if cut.error is None and cut.topic is not None and (cut.topic, cut.partition) in keys:
-                found.setdefault((cut.topic, cut.partition), []).append(cut)
+            is_apart = namesakes.is_apart(cut)
+            key = (cut.topic or "", cut.partition)
+            if cut.error is None and key in keys and not is_apart:
+                found.setdefault(key, []).append(cut)
                 continue
             reason = "it was cut off a partition that is not here"
+            if is_apart:
+                reason = f"it was cut off another topic named {cut.topic}, which has another id"
             reason = reason if cut.error is None else str(cut.error)
             what = cut.path, None, cut.stored_bytes, 0, None, None, reason, True
             self._entries.append(LeftOut(*what))
         return found
 
     def _copy(
-        self, beside: str, topic: Topic, number: int, cuts: Sequence[CutFile]
+        self,
+        beside: str,
+        topic: Topic,
+        number: int,
+        cuts: Sequence[CutFile],
+        namesakes: Namesakes,
     ) -> RescuedPartition:
         """Copy one partition, durably."""
         fs, key = self._fs, TopicPartition(topic.name, number)
         directory = os.path.join(beside, log_directory_name(*key))
         make_partition_directory(fs, directory, topic.topic_id)
-        broken = BrokenPartition(self._source, self._disk, key, cuts)
+        broken = BrokenPartition(self._source, self._disk, key, cuts, namesakes)
         config = self._defaults.with_overrides({**(topic.birth or {}), **topic.config})
         log = NewLog(fs, directory, config.segment_size_bytes)
         copy = PartitionCopy(broken, reading(self._source.fs), log, self._on_read)
