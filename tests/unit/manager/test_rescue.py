@@ -256,6 +256,21 @@ def test_an_empty_log_keeps_its_offsets() -> None:
     assert (one.log_start_offset, one.log_end_offset, one.is_whole) == (12, 12, True)
 
 
+def test_a_log_without_any_segment_is_not_whole() -> None:
+    """Kafka begins one at the log start; what it held is not known. A new one was at 0."""
+    home = Home()
+    home.fs.delete(f"{LOG}/{home.names()[0]}")
+    assert home.one().is_whole
+    home.fs.write(f"{DATA}/log-start-offset-checkpoint", b"0\n1\nt 0 50\n")
+
+    one = home.one()
+
+    assert (one.log_start_offset, one.log_end_offset, one.is_whole) == (50, 50, False)
+    assert reasons(one) == [
+        "no segment is there, and the checkpoint says that the log starts at 50"
+    ]
+
+
 def test_zeros_are_no_loss_where_nothing_is_missing() -> None:
     """At the end of a preallocated file; a zeroed page between batches is one."""
     home = Home(*LETTERS)

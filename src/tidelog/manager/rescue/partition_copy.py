@@ -36,6 +36,7 @@ _COMPACTED: Final = "compaction removed them"
 _UNEXPLAINED: Final = "no batch has them, and no compaction explains that"
 _DAMAGED: Final = "what was left out may have held them"
 _AT_END: Final = "the log ended after them, as its high watermark or the name of a file shows"
+_NO_SEGMENT: Final = "no segment is there, and the checkpoint says that the log starts at"
 _KEPT_END: Final = f"{_AT_END}; an empty batch keeps them"
 
 
@@ -131,6 +132,8 @@ class PartitionCopy:
             if log.next_offset is None:
                 start = max(sources.end_offset, lines.log_start_offset)
                 done.log_start_offset = done.log_end_offset = start
+                if not sources.has_segments and lines.log_start_offset > 0:
+                    self._leave_out(f"{_NO_SEGMENT} {lines.log_start_offset:,}", is_loss=True)
             self._keep_end(max(sources.end_offset, lines.promised_end))
         finally:
             log.finish()
@@ -139,9 +142,12 @@ class PartitionCopy:
         elif lines.log_start_offset > done.log_end_offset:
             where = f"{lines.log_start_offset:,}"
             reason = f"the checkpoint says that the log starts at {where}, after all that was found"
-            path = self._broken.source.paths[0]
-            done.leave_out(LeftOut(path, None, 0, 0, None, None, reason, is_loss=False))
+            self._leave_out(reason, is_loss=False)
         done.segments = log.segments
+
+    def _leave_out(self, reason: str, *, is_loss: bool) -> None:
+        path = self._broken.source.paths[0]
+        self.done.leave_out(LeftOut(path, None, 0, 0, None, None, reason, is_loss))
 
     def _copy(self, sources: Sources) -> None:
         done, log = self.done, self._log
