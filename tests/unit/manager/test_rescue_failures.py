@@ -464,6 +464,8 @@ def test_records_of_another_topic_of_the_name_are_not_mixed_in(*, is_listed: boo
     known, other = (
         open_directory_read_only(path, fs=home.fs).topic("t").topic_id for path in (DATA, "/other")
     )
+    assert known is not None
+    assert other is not None
     for path in (DATA, "/other"):
         home.fs.delete(f"{path}/meta.properties")
         if not is_listed:
