@@ -100,7 +100,6 @@ def run(args: Namespace) -> int:
 
 def _move(args: Namespace) -> int:
     """Move the partitions, one after another; a running service is asked to do it."""
-    from tidelog.cli.partition_choice import choose_partitions
     from tidelog.cli.serving.service_requests import asked
     from tidelog.embedded.doors import check_no_files
     from tidelog.env.system_files import SYSTEM_FILES
@@ -109,13 +108,7 @@ def _move(args: Namespace) -> int:
     source, target = os.path.abspath(args.directory), os.path.abspath(args.target)
     if args.topic is None:
         raise InvalidArgument("name the TOPIC to move")
-    which = [args.topic], args.partition
-    chosen = choose_partitions(SYSTEM_FILES, [source], *which, allow_partial=True)
-    places = chosen.places
-    if not places:
-        raise UnknownTopicOrPartition("; ".join(map(str, chosen.missing)))
-    if source == target:
-        raise InvalidArgument(f"--to {args.target}: the partitions are there already")
+    places = _places(args, source, target)
     check_no_files(SYSTEM_FILES, [target])
     if args.throttle is not None:
         limit = {"bytes_per_second": args.throttle or None}
@@ -130,6 +123,30 @@ def _move(args: Namespace) -> int:
     print_counts(args, partitions=len(places))
     _report_cuts(args.topic, {place.key for place in places}, source, target)
     return 0
+
+
+def _places(args: Namespace, source: str, target: str) -> list[Place]:
+    """Return the partitions to move; InvalidArgument if they are at the target."""
+    from tidelog.cli.partition_choice import choose_partitions
+    from tidelog.env.system_files import SYSTEM_FILES
+
+    def chosen_in(path: str) -> list[Place]:
+        which = [args.topic], args.partition
+        chosen = choose_partitions(SYSTEM_FILES, [path], *which, allow_partial=True)
+        if not chosen.places:
+            raise UnknownTopicOrPartition("; ".join(map(str, chosen.missing)))
+        return chosen.places
+
+    try:
+        places, is_there = chosen_in(source), source == target
+    except UnknownTopicOrPartition as error:
+        try:
+            places, is_there = chosen_in(target), True  # the same move was done before
+        except (InvalidArgument, UnknownTopicOrPartition):
+            raise error from None
+    if is_there:
+        raise InvalidArgument(f"--to {args.target}: the partitions are there already")
+    return places
 
 
 def _report_cuts(topic: str, keys: Collection[TopicPartition], source: str, target: str) -> None:

@@ -44,6 +44,23 @@ def test_a_move_to_where_the_partitions_are_is_refused(cli: Cli) -> None:
     assert "the partitions are there already" in answer.err
 
 
+@pytest.mark.parametrize("others", [(), ("u",)])
+def test_a_move_that_is_done_already_is_named(cli: Cli, others: tuple[str, ...]) -> None:
+    """As where the directories are the same; a topic that is in neither is unknown."""
+    target = cli.data.parent / "target"
+    for topic in ("t", *others):
+        cli.on("create", topic)
+    assert cli.on("move", "t", "--to", target).code == 0
+
+    again = cli.on("move", "t", "--to", target)
+    none = cli.on("move", "v", "--to", target)
+
+    assert (again.code, again.out) == (2, "")
+    assert again.err == f"tidelog move: --to {target}: the partitions are there already\n"
+    assert none.code == 2
+    assert "there already" not in none.err
+
+
 def test_all_partitions_of_a_topic_move(cli: Cli) -> None:
     """With all records; their space in the source is free when the command ends."""
     target = cli.data.parent / "target"
