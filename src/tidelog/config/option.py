@@ -231,7 +231,7 @@ def parse_options(
             check_value(known, value)
             values[known.field] = value
         except KeyError:
-            problems.append(_unknown(name, {*options, *others}))
+            problems.append(unknown_setting(name, {*options, *others}))
         except ValueError as error:
             problems.append(f"{name}: {error}{plain_number_hint(name, text)}")
     try:
@@ -297,7 +297,8 @@ def _kind_of(hint: object) -> Kind:
     raise InvariantError(f"a setting cannot have the type {hint}")
 
 
-def _unknown(name: object, options: Iterable[str]) -> str:
+def unknown_setting(name: object, options: Iterable[str]) -> str:
+    """Return what is wrong with an unknown name, and which of ``options`` it may mean."""
     if not isinstance(name, str):
         return f"{name!r}: the name of a setting is text"
     if name in REMOVED:

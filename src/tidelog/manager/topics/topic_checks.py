@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.given_values import is_integer
 from tidelog.config.log_config import LogConfig
-from tidelog.config.option import options_of
+from tidelog.config.option import options_of, unknown_setting
 from tidelog.datadir.catalogue import INTERNAL_SETTINGS, METADATA_TOPIC, Topic
 from tidelog.datadir.effective_config import POLICY, TIERED, wants_archive
 from tidelog.errors import (
@@ -171,8 +171,11 @@ def following(topic: Topic, names: Collection[str]) -> Mapping[str, str] | None:
     born = {} if topic.is_adopted else {n: one.value for n, one in topic.inherited.items()}
     absent = sorted(set(names) - set(born))
     if absent:
+        known = {one.name for one in options_of(LogConfig)}
         reason = f"topic {topic.name} has no birth value of it"
-        raise InvalidConfig(tuple(f"{name}: {reason}" for name in absent))
+        raise InvalidConfig(
+            tuple(f"{n}: {reason}" if n in known else unknown_setting(n, born) for n in absent)
+        )
     return {name: value for name, value in born.items() if name not in names} if names else None
 
 

@@ -78,6 +78,9 @@ def test_a_birth_value_is_dropped(cli: Cli) -> None:
     assert first == (0, "t: retention.ms=7\n", "")
     assert (again.code, again.out) == (2, "")
     assert "retention.ms: topic t has no birth value of it" in again.err
+    mistyped = cli.on("alter", "t", "--follow", "retention.byte")
+    assert mistyped.code == 2
+    assert "retention.byte: unknown, did you mean retention.bytes?" in mistyped.err
     [topic] = json.loads((cli.data / "tidelog.topics.json").read_text())["topics"]
     assert "retention.ms" not in topic["birth"]
     assert topic["birth"]["cleanup.policy"] == "delete"
