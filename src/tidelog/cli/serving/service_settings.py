@@ -24,6 +24,7 @@ from tidelog.config.sources import (
     variable_of,
 )
 from tidelog.datadir.broker_properties import read_properties
+from tidelog.embedded.doors import check_no_files
 from tidelog.env.paths import absolute_path
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument, InvalidConfig
@@ -71,6 +72,7 @@ def service_config(args: Namespace, given: ChainMap[str, str]) -> BrokerConfig:
             # Kafka's default lies in /tmp, where nothing is kept for long.
             raise InvalidArgument(f"no directory given: use -d DIR or set {DIRECTORY_VARIABLE}")
     paths = tuple(dict.fromkeys(map(absolute_path, directories)))
+    check_no_files(SYSTEM_FILES, paths)
     defaults = TIDELOG_DEFAULTS if args.config is None else LogConfig.of_kafka()
     with _naming_variables(given):
         config = broker_config(_of_storage(args, given), paths, defaults, _of_listeners(args))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from tests.unit.embedded.test_lock_wait import Held
 
 from tidelog.cli.commands.upkeep import run_command
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import NoReturn
 
-    import pytest
     from tests.unit.cli.conftest import Cli
 
     from tidelog.config.broker_config import BrokerConfig
@@ -43,3 +43,15 @@ def test_the_service_opens_its_directories_by_that_wait(
 
     assert cli.on("run").code == 0
     assert (starts, held.starts) == (["started"], 2)
+
+
+@pytest.mark.parametrize("command", ["run", "serve"])
+def test_an_argument_that_is_a_file_is_wrong_usage(cli: Cli, command: str) -> None:
+    """A service would be started again and again otherwise; log.dirs of a file is as Kafka's."""
+    file = cli.home / "file"
+    file.touch()
+
+    outcome = cli(command, "-d", file)
+
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err == f"tidelog {command}: {file} is a file, not a directory\n"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from tidelog.cli.options import DIRECTORIES, Command, json_option
 from tidelog.cli.terminal import print_counts, print_line, print_message
 from tidelog.env.clock import SYSTEM_CLOCK
+from tidelog.errors import KafkaStorageError
 from tidelog.explain.printable_text import printable
 
 if TYPE_CHECKING:
@@ -36,7 +37,13 @@ def run(args: Namespace) -> int:
     from tidelog.readonly.read_files import reading
 
     paths = [absolute_place(path) for path in args.directories]
-    text = metrics_of_service(reading(SYSTEM_FILES), paths, SYSTEM_CLOCK.now_ms())
+    try:
+        text = metrics_of_service(reading(SYSTEM_FILES), paths, SYSTEM_CLOCK.now_ms())
+    except KafkaStorageError:
+        from tidelog.embedded.doors import check_no_files  # slow to import
+
+        check_no_files(SYSTEM_FILES, paths)
+        raise
     has_loss = False
     if text is None:
         metrics, has_loss = _metrics_of_files(args)

@@ -187,3 +187,13 @@ def test_an_offline_directory_is_shown_with_its_time_and_reason(
         validated("describe log-dirs", rows)
     if command != "describe":
         assert before_ms <= since_ms <= SYSTEM_CLOCK.now_ms()
+
+
+def test_a_file_is_no_directory(cli: Cli, tmp_path: Path) -> None:
+    """As for other commands: wrong usage, and no failure of the disk."""
+    (tmp_path / "file").touch()
+
+    outcome = cli("metrics", "-d", tmp_path / "file")
+
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err == f"tidelog metrics: {tmp_path / 'file'} is a file, not a directory\n"
