@@ -15,7 +15,7 @@ from tidelog.datadir.least_epoch import LEAST_EPOCH_FILE
 from tidelog.datadir.lock_file import LOCK_FILE
 from tidelog.datadir.metadata_files import CLEAN_SHUTDOWN_FILE, META_PROPERTIES_FILE
 from tidelog.datadir.offset_checkpoints import CHECKPOINT_FILES
-from tidelog.datadir.partition_directories import is_directory, log_bytes
+from tidelog.datadir.partition_directories import is_directory, log_bytes, partition_of
 from tidelog.errors import KafkaStorageError
 from tidelog.log.loading.cut_files import is_cut_name
 from tidelog.manager.directories.log_dir import FAILED_DISK_FILE
@@ -48,6 +48,7 @@ _OWN: Final = {
 }
 _OF_CLUSTER: Final = "metadata of the cluster, which `tidelog to-kafka` writes again"
 _OURS: Final = "tidelog."
+_AWAY: Final = "it is a link to nothing, as to a partition on a disk that is not mounted"
 
 
 def left_out_entries(
@@ -75,6 +76,9 @@ def _of_part(
         if name in _OWN or name in here or is_cut_name(name):
             continue
         is_tree = is_directory(source.fs, path)
+        if not is_tree and partition_of(name) is not None and source.fs.is_link(path):
+            yield LeftOut(path, None, 0, 0, None, None, _AWAY, is_loss=True)
+            continue
         what = _directory(name, foreign) if is_tree else _file(name)
         if is_tree and (apart := namesakes.why_apart(path)):
             what = apart, True

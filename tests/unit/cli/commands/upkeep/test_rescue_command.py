@@ -166,3 +166,18 @@ def test_settings_may_come_from_the_broker(topic: Cli, tmp_path: Path) -> None:
         (row,) = topic("describe", "t", "-d", new, "--json").rows
         found.append(row["config"]["retention.ms"] if "config" in row else None)
     assert found == ["-1", "77"]
+
+
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_a_link_to_a_disk_that_is_away_is_a_loss(topic: Cli, *, is_listed: bool) -> None:
+    """Of a partition that a catalogue lists, and of one that only the link shows."""
+    topic.append("a")
+    if not is_listed:
+        (topic.data / "tidelog.topics.json").unlink()
+    (topic.data / "t-0").rename(topic.home / "t-0")
+    (topic.data / "t-0").symlink_to(topic.home / "disk" / "t-0")
+
+    outcome = topic.on("rescue", "--to", topic.home / "new")
+
+    assert outcome.code == 1
+    assert f"left out: {topic.data / 't-0'}: it is a link to nothing" in outcome.out
