@@ -24,7 +24,7 @@ from tidelog.codec.crc32c import crc32c, crc32c_of
 from tidelog.codec.shown_rows import LogEnd, LogStart, PartitionNumber, TopicName
 from tidelog.datadir.catalogue import Topic
 from tidelog.datadir.offset_checkpoints import CLEANER_OFFSET_FILE, RECOVERY_POINT_FILE
-from tidelog.errors import CorruptArchive
+from tidelog.errors import CorruptArchive, ObjectNotFound
 from tidelog.log.leader_epoch import epoch_after_loss
 from tidelog.log.topic_id import PARTITION_METADATA_FILE, pack_partition_metadata
 from tidelog.manager.directories.log_dir import make_directories
@@ -166,7 +166,7 @@ class Restoration:
                 self._log(path, place, entries[path])
             else:
                 ranges = [(place.start, place.end)] if place.size_bytes else []
-                replace_file(fs, path, b"".join(self.store.get_ranges(place.name, ranges)))
+                replace_file(fs, path, b"".join(self._bytes_of(place, ranges)))
         fs.sync_directory(directory)
         sizes = [entry.size_bytes for entry in entries.values()]
         offsets = one.state.start, one.state.end
@@ -178,6 +178,15 @@ class Restoration:
         latest = known[-1][0] if known else None
         begun = epoch_after_loss(self.fs, data_dir, latest, self.rng), one.state.end
         return {LEADER_EPOCH_FILE: pack_leader_epochs([*known, begun])}
+
+    def _bytes_of(
+        self, place: Place, ranges: Sequence[tuple[int, int]]
+    ) -> Sequence[bytes | memoryview]:
+        try:
+            return self.store.get_ranges(place.name, ranges)
+        except ObjectNotFound:
+            text = f"{place.name} is gone, and the archive has not removed it"
+            raise CorruptArchive(text) from None
 
     def _log(self, path: str, place: Place, entry: Entry) -> None:
         """Write a ``.log`` file; leave one that has the right bytes already."""
@@ -195,7 +204,7 @@ class Restoration:
             for at in starts:
                 end = min(at + SCAN_BYTES, entry.size_bytes)
                 bounds = place.start + at, place.start + end
-                (piece,) = self.store.get_ranges(place.name, [bounds])
+                (piece,) = self._bytes_of(place, [bounds])
                 file.pwrite(piece, at)
                 checksum = crc32c(piece, checksum)
                 self.on_bytes(len(piece))

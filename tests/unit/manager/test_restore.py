@@ -261,6 +261,9 @@ def test_damage_and_a_full_disk_are_errors(store: ObjectModel) -> None:
     store.objects[name] = sound[:80] + bytes([sound[80] ^ 1]) + sound[81:]
     with pytest.raises(CorruptArchive, match="has other bytes than were archived"):
         restored(fs, store)
+    del store.objects[name]
+    with pytest.raises(CorruptArchive, match=f"{name} is gone, and the archive has not removed it"):
+        restored(fs, store)
     store.objects[name] = sound
     fs.set_free_bytes(100)
     with pytest.raises(KafkaStorageError):

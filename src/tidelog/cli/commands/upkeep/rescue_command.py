@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.options import (
@@ -71,13 +71,22 @@ def _rescue(args: Namespace) -> Rescued:
             *(source, disk, target, machine),
             on_read=lambda name, *sizes: work.show(f"copying {name}", *sizes),
         )
-        try:
+        with naming_unfinished(args.command, target + BESIDE):
             return rescue.run()
-        except KafkaStorageError:
-            if SYSTEM_FILES.exists(target + BESIDE):
-                text = f"{target}{BESIDE} is unfinished: repeat the command, or delete that"
-                print_message(args.command, printable(text))
-            raise
+
+
+@contextmanager
+def naming_unfinished(command: str, path: str) -> Iterator[None]:
+    """Name the directory that the body was making, and has left there by a failure: it is large."""
+    from tidelog.env.system_files import SYSTEM_FILES
+
+    try:
+        yield
+    except KafkaStorageError:
+        if SYSTEM_FILES.exists(path):
+            text = f"{path} is unfinished: repeat the command, or delete that"
+            print_message(command, printable(text))
+        raise
 
 
 def _print(args: Namespace, rescued: Rescued) -> None:

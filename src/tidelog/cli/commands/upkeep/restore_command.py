@@ -111,7 +111,8 @@ def _put_back(args: Namespace, target: str) -> list[RestoredPartition]:
 def _make(args: Namespace, target: str) -> list[RestoredPartition]:
     """Make a directory; errors as ``restore``."""
     from tidelog.archive.open_archives import archive_at
-    from tidelog.manager.restore import restore
+    from tidelog.cli.commands.upkeep.rescue_command import naming_unfinished
+    from tidelog.manager.restore import BESIDE, restore
 
     if args.partition is not None:
         raise InvalidArgument(f"-p is for a data directory that has lost a partition: {target}")
@@ -122,7 +123,8 @@ def _make(args: Namespace, target: str) -> list[RestoredPartition]:
         for one in topic.partitions.values()
         for entry in one.state.entries
     )
-    with _restoring(args.uri) as (machine, task):
+    unfinished = naming_unfinished(args.command, target + BESIDE)
+    with unfinished, _restoring(args.uri) as (machine, task):
         task.show(0, total=total)
         return restore(
             archive_at(args.uri.rstrip("/")).store,

@@ -762,3 +762,22 @@ def test_both_topics_of_one_name_are_verified(cli: Cli, lake: str, tmp_path: Pat
     for name in names:
         assert len(cli("cat", name, "-p", "all", "-d", lake).rows) == 30
     assert "two topics named t" in cli("verify", lake, "t").err
+
+
+def test_a_restoration_that_fails_names_what_it_leaves(cli: Cli, lake: str, tmp_path: Path) -> None:
+    """It takes space on the disk; the command can be repeated once the cause is gone."""
+    (one, *_) = sorted((tmp_path / "lake").glob("*/1/s/*"))
+    kept = one.read_bytes()
+    one.unlink()
+    back = tmp_path / "back"
+
+    outcome = cli("restore", lake, "--to", back)
+    one.write_bytes(kept)
+
+    assert (outcome.code, outcome.out) == (1, "")
+    unfinished, gone = outcome.err.splitlines()
+    assert unfinished == (
+        f"tidelog restore: {back}.restoring is unfinished: repeat the command, or delete that"
+    )
+    assert gone.endswith(f"{one.name} is gone, and the archive has not removed it")
+    assert cli("restore", lake, "--to", back).code == 0
