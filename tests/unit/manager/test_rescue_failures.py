@@ -12,6 +12,7 @@ from tests.machinery.scale import stride
 from tests.unit.manager.test_mirror import append
 from tests.unit.manager.test_rescue import DATA, LETTERS, LOG, NEW, Home, gaps, reasons, remove
 
+from tidelog.archive.claim_file import ClaimFile, KnownArchive, claim_file, write_claim
 from tidelog.codec.uuid_text import format_uuid
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument, KafkaStorageError
@@ -451,6 +452,32 @@ def test_several_directories_are_rescued_as_one() -> None:
     assert found == {("t", 0): 0, ("u", 0): 1, ("u", 1): 1}
     assert rescued.is_whole
     assert home.values(name="u-1") == {0: b"b"}
+
+
+@pytest.mark.parametrize(
+    ("archive", "is_loss"),
+    [
+        (None, False),
+        (KnownArchive("file:///lake", 3, 5), False),
+        (KnownArchive("file:///lake", 0, 5), True),
+    ],
+)
+def test_an_archive_is_a_loss_only_where_the_log_begins_in_it(
+    *, archive: KnownArchive | None, is_loss: bool
+) -> None:
+    """Else the disk has all of the log, and the archive a copy of closed segments."""
+    home = Home(*LETTERS)
+    topic_id = open_directory_read_only(DATA, fs=home.fs).topic("t").topic_id
+    assert topic_id is not None
+    home.fs.delete(f"{LOG}/{home.names()[0]}")
+    claim = ClaimFile(drawn={"file:///lake": ("0" * 32,)}, archive=archive)
+    write_claim(home.fs, claim_file(DATA, topic_id, 0), claim)
+
+    rescued = home.rescue()
+
+    assert [one.is_loss for one in rescued.entries] == [is_loss]
+    assert "in an archive" in rescued.entries[0].reason
+    assert rescued.is_whole is not is_loss
 
 
 @pytest.mark.parametrize("is_listed", [True, False])

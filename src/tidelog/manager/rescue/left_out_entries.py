@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from tidelog.archive.claim_file import claims_among
+from tidelog.archive.claim_file import claim_or_copy, claims_among
 from tidelog.datadir.catalogue import CATALOGUE_FILE, METADATA_TOPIC
 from tidelog.datadir.cluster_metadata.bootstrap import BOOTSTRAP_FILE
 from tidelog.datadir.least_epoch import LEAST_EPOCH_FILE
@@ -25,6 +25,7 @@ from tidelog.segment.filenames import (
     is_delete_directory,
     is_future_directory,
     is_stray_directory,
+    log_offsets,
 )
 from tidelog.staging.journal_names import is_journal_name
 from tidelog.staging.staged_file import is_staged_name
@@ -85,6 +86,7 @@ def _of_part(
         if what is None:
             continue
         reason, may_be_data = what
+        may_be_data &= not claims_among([name]) or _begins_in_archive(source, part, name)
         size_bytes = _size(source, path, is_tree=is_tree)
         is_loss = may_be_data and size_bytes > 0 and not _is_copied(source, path)
         if may_be_data and path in disk.unlisted:  # nobody has seen what is in it
@@ -121,6 +123,21 @@ def _file(name: str) -> tuple[str, bool] | None:
     if is_staged_name(name):
         return "records of a transaction that may not be committed; see `tidelog staged`", True
     return None if name.startswith(_OURS) else ("nothing is known about such a file", False)
+
+
+def _begins_in_archive(source: ReadOnlyDirectory, part: DirectoryFiles, name: str) -> bool:
+    """Return whether the archive of a claim file has records of the log that the disk lacks."""
+    ((topic_id, number),) = claims_among([name])
+    topics = (one.name for one in source.topics.values() if one.topic_id == topic_id)
+    try:
+        archive = claim_or_copy(source.fs, os.path.join(part.path, name)).archive
+        topic = next(topics, None)
+        if archive is None or topic is None:
+            return archive is not None
+        bases = log_offsets(source.fs.list(part.partition_path(topic, number)))
+    except (KafkaStorageError, FileNotFoundError):
+        return True
+    return not bases or min(bases) > archive.start
 
 
 def _is_copied(source: ReadOnlyDirectory, path: str) -> bool:
