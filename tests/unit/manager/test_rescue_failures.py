@@ -16,6 +16,7 @@ from tidelog.archive.claim_file import ClaimFile, KnownArchive, claim_file, writ
 from tidelog.codec.uuid_text import format_uuid
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument, KafkaStorageError
+from tidelog.log.topic_id import pack_partition_metadata
 from tidelog.manager.directories.new_directory import NewDirectory
 from tidelog.manager.producer_ids import FILE_NAME as PRODUCER_IDS_FILE
 from tidelog.manager.producer_ids import ProducerIds
@@ -514,10 +515,20 @@ def test_records_of_another_topic_of_the_name_are_not_mixed_in(*, is_listed: boo
     for number, value in enumerate((b"a", None, None) if is_listed else (None, b"b", b"b")):
         assert home.values(name=f"t-{number}") == ({} if value is None else {0: value})
     apart = format_uuid(other if is_listed else known)
-    assert all(
-        f"named t: its partition.metadata has the id {apart}" in one for one in left.values()
-    )
+    assert all(f"another topic named t by the id {apart}" in one for one in left.values())
     assert not rescued.is_whole
+
+
+def test_an_id_that_contradicts_the_catalogue_keeps_no_records_back() -> None:
+    """It is damaged: the catalogue says that this directory is the partition's."""
+    home = Home(b"a")
+    home.fs.write(f"{LOG}/partition.metadata", pack_partition_metadata(UUID(int=1)))
+
+    one = home.one()
+
+    assert (one.is_whole, len(one.left_out)) == (True, 1)
+    assert one.left_out[0].reason.startswith("copied, as the catalogue lists it, though it is of")
+    assert home.values() == {0: b"a"}
 
 
 def test_what_a_deleted_topic_of_the_name_left_is_no_loss() -> None:

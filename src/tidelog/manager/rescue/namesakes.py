@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.uuid_text import format_uuid
+from tidelog.datadir.catalogue import Catalogue
 from tidelog.datadir.partition_directories import partition_of
 from tidelog.log.loading.cut_files import topic_part
 from tidelog.log.topic_id import topic_id_or_none
@@ -28,6 +29,9 @@ class Namesakes:
 
     def __init__(self, source: ReadOnlyDirectory) -> None:
         self._source = source
+        self._catalogues: Final = {
+            part.path: part.read_catalogue().catalogue for part in source.parts
+        }
         found: dict[str, Counter[UUID]] = defaultdict(Counter)
         for part in source.parts:
             for key in source.partitions_in(part):
@@ -44,6 +48,18 @@ class Namesakes:
         own = {topic_part(name, None), topic_part(name, known)}
         return known is not None and cut.name.topic not in own
 
+    def is_listed_there(self, path: str) -> bool:
+        """Return whether the catalogue beside a partition's directory lists it as the topic's.
+
+        Another id in it is damage then: nothing else says that there is another topic.
+        """
+        key = partition_of(os.path.basename(path))
+        catalogue = self._catalogues.get(os.path.dirname(path), Catalogue())
+        topic = None if key is None else catalogue.topics.get(key.topic)
+        if key is None or topic is None:
+            return False
+        return topic.topic_id == self.ids.get(key.topic) and key.partition in topic.partitions
+
     def why_apart(self, path: str) -> str:
         """Return why the directory of a partition is of another topic; empty: it is not."""
         key = partition_of(os.path.basename(path))
@@ -55,7 +71,7 @@ class Namesakes:
             return ""
         assert found is not None
         return (
-            f"it is of another topic named {key.topic}: its partition.metadata has the id"
-            f" {format_uuid(found)}, the topic has {format_uuid(known)}. Rescue it from a data"
+            f"it is of another topic named {key.topic} by the id {format_uuid(found)} in its"
+            f" partition.metadata; the topic has {format_uuid(known)}. Rescue it from a data"
             " directory of its own, or, if its records are this topic's, without that file"
         )

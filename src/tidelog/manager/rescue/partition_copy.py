@@ -61,7 +61,12 @@ class BrokenPartition(NamedTuple):
         path, names = os.path.join(self.source.paths[0], str(self.key)), []
         try:
             path = self.source.partition_path(*self.key)
-            reason = self.namesakes.why_apart(path)
+            apart = self.namesakes.why_apart(path)
+            is_listed = self.namesakes.is_listed_there(path)
+            if apart and is_listed:
+                reason = f"copied, as the catalogue lists it, though {apart}"
+                leave_out(LeftOut(path, None, 0, 0, None, None, reason, is_loss=False))
+            reason = "" if is_listed else apart
             names = [] if reason else fs.list(path)
             reason = reason or self.disk.unlisted.get(path, "")
         except FileNotFoundError:
@@ -86,7 +91,8 @@ class BrokenPartition(NamedTuple):
     def lines(self, leave_out: Callable[[LeftOut], None]) -> Lines:
         """Return its lines in the checkpoints; none if one of them cannot be read."""
         try:
-            if self.namesakes.why_apart(self.source.partition_path(*self.key)):
+            path = self.source.partition_path(*self.key)
+            if self.namesakes.why_apart(path) and not self.namesakes.is_listed_there(path):
                 return NO_LINES
             return self.source.part_of(*self.key).checkpoints.lines_of(self.key)
         except KafkaStorageError as error:
