@@ -527,7 +527,8 @@ def test_an_id_that_contradicts_the_catalogue_keeps_no_records_back() -> None:
     one = home.one()
 
     assert (one.is_whole, len(one.left_out)) == (True, 1)
-    assert one.left_out[0].reason.startswith("copied, as the catalogue lists it, though it is of")
+    assert one.left_out[0].path == f"{LOG}/partition.metadata"
+    assert "another id than the catalogue" in one.left_out[0].reason
     assert home.values() == {0: b"a"}
 
 

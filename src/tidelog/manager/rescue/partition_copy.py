@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from tidelog.errors import KafkaStorageError
+from tidelog.log.topic_id import PARTITION_METADATA_FILE
 from tidelog.manager.rescue.merged_batches import Reader, merged
 from tidelog.manager.rescue.readable_batches import ReadableBatches, records_of
 from tidelog.manager.rescue.rescued_partition import LeftOut, OffsetGap, RescuedPartition
@@ -37,6 +38,7 @@ _UNEXPLAINED: Final = "no batch has them, and no compaction explains that"
 _DAMAGED: Final = "what was left out may have held them"
 _AT_END: Final = "the log ended after them, as its high watermark or the name of a file shows"
 _NO_SEGMENT: Final = "no segment is there, and the checkpoint says that the log starts at"
+_OTHER_ID: Final = "it has another id than the catalogue, which lists the partition as the topic's"
 _KEPT_END: Final = f"{_AT_END}; an empty batch keeps them"
 
 
@@ -64,8 +66,8 @@ class BrokenPartition(NamedTuple):
             apart = self.namesakes.why_apart(path)
             is_listed = self.namesakes.is_listed_there(path)
             if apart and is_listed:
-                reason = f"copied, as the catalogue lists it, though {apart}"
-                leave_out(LeftOut(path, None, 0, 0, None, None, reason, is_loss=False))
+                file = os.path.join(path, PARTITION_METADATA_FILE)
+                leave_out(LeftOut(file, None, 0, 0, None, None, _OTHER_ID, is_loss=False))
             reason = "" if is_listed else apart
             names = [] if reason else fs.list(path)
             reason = reason or self.disk.unlisted.get(path, "")
