@@ -19,8 +19,8 @@ from tidelog.embedded.group_source import OwnLogs
 from tidelog.embedded.topic_reads import (
     TimeRange,
     TopicFollower,
+    all_checked,
     check_count,
-    checked_after,
     consumed_of,
     numbers_to_read,
     point_in_log,
@@ -547,7 +547,7 @@ class Logs(OfOneProcess, DrawnLogs):
         holes: dict[Partition, list[tuple[int, int]]] = {one: [] for one in partitions}
         read = partial(consumed_of, manager, isolation=level, times=times)
         found = (read(one, start_offset, last, on_hole=holes[one].append) for one in partitions)
-        return checked_after(itertools.chain.from_iterable(found), manager, holes)
+        return all_checked(found, manager, holes)
 
     def follow(
         self,

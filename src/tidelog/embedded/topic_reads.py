@@ -6,7 +6,7 @@ Kafka: ``KafkaConsumer`` with all partitions of a topic assigned.
 from __future__ import annotations
 
 from functools import partial
-from itertools import chain, islice, repeat
+from itertools import islice, repeat
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -151,20 +151,17 @@ def consumed_of(
     return islice(all_consumed(partition.topic, partition.partition, columns), last)
 
 
-def checked_after(
-    records: Iterator[ConsumedRecord],
+def all_checked(
+    found: Iterable[Iterator[ConsumedRecord]],
     manager: LogManager,
     holes: Mapping[Partition, list[tuple[int, int]]],
 ) -> Iterator[ConsumedRecord]:
     """Yield the records; then raise DataLoss if a hole that was met by then is a loss."""
-
-    def check() -> Iterator[ConsumedRecord]:
-        for one, found in holes.items():
-            check_none_lost((one.topic, one.partition), lost_of(manager, one, found))
-        yield from ()
-
-    # Not in a generator around the records, which would take its time for each of them.
-    return chain(records, check())
+    # In a generator, as ``each_record``.
+    for records in found:
+        yield from records
+    for one, met in holes.items():
+        check_none_lost((one.topic, one.partition), lost_of(manager, one, met))
 
 
 def start_of_last(

@@ -6,10 +6,10 @@ Kafka: ``ReplicaManager.processRemoteFetches``.
 from __future__ import annotations
 
 import os
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from tidelog.errors import OffsetOutOfRange
+from tidelog.log.reading.log_reads import each_record
 from tidelog.log.reading.record_count import total_count
 from tidelog.readonly.missing.holes import surely_lost, unexplained_holes
 from tidelog.readonly.read_only_log import open_read_only
@@ -141,8 +141,7 @@ def records_from(
     log: Log, start_offset: int, isolation: Isolation, fs: FileSystem, on_hole: OnHole
 ) -> Iterator[Record]:
     """Yield what ``columns_from`` yields, record by record."""
-    found = columns_from(log, start_offset, isolation, fs, on_hole)
-    return chain.from_iterable(columns.records() for columns in found)
+    return each_record(columns_from(log, start_offset, isolation, fs, on_hole))
 
 
 def offset_at(log: Log, timestamp: int, fs: FileSystem) -> TimestampedOffset | None:

@@ -24,7 +24,7 @@ from tidelog.segment.offset_metadata import LogOffsetMetadata
 from tidelog.segment.txn_index import collect_aborted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from tidelog.errors import CorruptMessage
     from tidelog.log.offsets import LogOffsets
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tidelog.log.segments import SegmentTuple
     from tidelog.records.decoding.record_columns import RecordColumns
     from tidelog.records.file_records import FileSlice, Piece
+    from tidelog.records.record import Record
     from tidelog.segment.segment import LogSegment
     from tidelog.segment.txn_index import AbortedTxn
 
@@ -245,6 +246,14 @@ def iterate(
             raise error
         if piece is None:
             return
+
+
+def each_record(found: Iterable[RecordColumns]) -> Iterator[Record]:
+    """Yield records one by one."""
+    # A generator refuses a second thread. Two threads in one ``chain`` free each other's iterators
+    # while they run, which ends the process.
+    for columns in found:
+        yield from columns.records()
 
 
 def _end_position(segment: LogSegment, limit: LogOffsetMetadata) -> int | None:

@@ -6,7 +6,6 @@ Kafka: ``UnifiedLog``.
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from tidelog.codec.one_line import Told, open_or_closed
@@ -16,7 +15,7 @@ from tidelog.errors import OffsetOutOfRange
 from tidelog.log.leader_epoch import UNDEFINED_EPOCH_OFFSET, OffsetAndEpoch
 from tidelog.log.offsets import LogOffsetSnapshot
 from tidelog.log.reading.committed import AbortedTransaction, open_producers
-from tidelog.log.reading.log_reads import FetchData, LogView, iterate, resolve
+from tidelog.log.reading.log_reads import FetchData, LogView, each_record, iterate, resolve
 from tidelog.log.reading.offset_lookup import fetch_offset
 from tidelog.log.retention.retention_pass import segment_facts
 from tidelog.log.segments import segments_from
@@ -284,8 +283,7 @@ class ReadableLog(OfOneProcess, Told):
 
         None: from the local log start on.
         """
-        found = self.columns(start_offset, isolation=isolation)
-        return chain.from_iterable(columns.records() for columns in found)
+        return each_record(self.columns(start_offset, isolation=isolation))
 
     def columns(
         self,
