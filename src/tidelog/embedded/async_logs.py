@@ -18,7 +18,7 @@ from tidelog.embedded.async_transaction import AsyncTransaction
 from tidelog.embedded.async_twins import Twin, twin
 from tidelog.embedded.doors import open_logs
 from tidelog.embedded.group_reader import LOOK_AGAIN_MS, ROUND_RECORDS, GroupMember
-from tidelog.embedded.joined_logs import JoinedLogs, join_logs
+from tidelog.embedded.joined_logs import JoinedLogs, join_logs, joined_writer
 from tidelog.embedded.logs import Logs, writer_of_call
 from tidelog.embedded.read_only_logs import ReadOnlyLogs
 from tidelog.embedded.topic_reads import TopicFollower
@@ -422,7 +422,7 @@ class AsyncJoinedLogs(_AsyncWrites[JoinedLogs], _AsyncReadsOfFiles[JoinedLogs]):
         codec: Codec | str = Codec.NONE,
     ) -> int:
         """Append records in batches, as ``AsyncLogs.append_all``; return how many."""
-        return await _append_all(partial(self.logs.writer, topic, codec=codec), records)
+        return await _append_all(partial(joined_writer, self.logs, topic, codec), records)
 
 
 async def _append_all(

@@ -26,7 +26,7 @@ from tidelog.embedded.joined_reads import JoinedReads
 from tidelog.embedded.joined_source import JoinedSource
 from tidelog.embedded.lock_wait import check_wait, once_served
 from tidelog.embedded.logs import Appended
-from tidelog.embedded.topic_writer import TopicWriter
+from tidelog.embedded.topic_writer import NOT_APPENDED, TopicWriter, append_gathered
 from tidelog.env.attempts import Closable
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.machine import brief_machine
@@ -41,6 +41,7 @@ from tidelog.errors import (
     NotServed,
     OffsetOutOfRange,
     OutcomeUnknown,
+    TidelogError,
     TopicAlreadyExists,
 )
 from tidelog.log.retention.retention_rules import deletion_end
@@ -150,13 +151,32 @@ class JoinedLogs(JoinedReads, Closable):
     ) -> None:
         super().__init__(path, *more, machine=machine, wait_ms=wait_ms)
         self._readers: WeakSet[GroupReader] = WeakSet()
+        self._gathering: set[TopicWriter] = set()
+        """Writers that have gathered records."""
         self._turns = itertools.count()
 
+    def __exit__(self, *raised: object) -> None:
+        try:
+            self.close()
+        except TidelogError as failure:
+            _, error, _ = raised
+            if not isinstance(error, BaseException):
+                raise
+            error.add_note(NOT_APPENDED.format(failure))
+
     def close(self) -> None:
-        """Close the connection, and all readers; what was appended stays."""
-        for reader in tuple(self._readers):
-            reader.close()
-        self._door.close()
+        """Close the connection, and all readers; what was appended stays.
+
+        What writers have gathered is appended first. Raises as their ``flush``; all else is done.
+        """
+        if self._door.is_inherited:
+            return
+        try:
+            append_gathered(self._gathering)
+        finally:
+            for reader in tuple(self._readers):
+                reader.close()
+            self._door.close()
 
     # Topics
 
@@ -281,17 +301,14 @@ class JoinedLogs(JoinedReads, Closable):
         It is durable when this returns, unless the process that holds the directory was started
         with ``tidelog.flush.policy=none``.
         """
-        writer = self.writer(topic, codec=codec)
+        writer = joined_writer(self, topic, codec)
         writer.append_all(records)
         writer.flush()
         return writer.records
 
     def writer(self, topic: str, *, codec: Codec | str = Codec.NONE) -> TopicWriter:
         """Return a writer that spreads records over a topic's partitions; as ``Logs.writer``."""
-        check_open = self._door.check_open
-        return TopicWriter(
-            _Target(self), topic, clock=self._clock, codec=codec, check_open=check_open
-        )
+        return joined_writer(self, topic, codec, self._gathering)
 
     def transaction(
         self, txn: str | None = None, path: str | None = None, *, codec: Codec | str = Codec.NONE
@@ -354,6 +371,20 @@ class JoinedLogs(JoinedReads, Closable):
         if len(batch) > limit_bytes:
             error = MessageTooLarge("a batch", len(batch), limit_bytes, "max.message.bytes")
             raise error.of_log(f"{topic}-{partition}")
+
+
+def joined_writer(
+    logs: JoinedLogs, topic: str, codec: Codec | str, gathering: set[TopicWriter] | None = None
+) -> TopicWriter:
+    """Return a writer; None for ``gathering``: of one call, as ``writer_of_call``."""
+    return TopicWriter(
+        _Target(logs),
+        topic,
+        clock=logs._clock,  # noqa: SLF001 - of this module
+        codec=codec,
+        gathering=gathering,
+        check_open=logs._door.check_open,  # noqa: SLF001 - of this module
+    )
 
 
 class _Target(BusyDirectory):

@@ -25,9 +25,8 @@ from tidelog.embedded.topic_reads import (
     numbers_to_read,
     point_in_log,
 )
-from tidelog.embedded.topic_writer import NOT_APPENDED, TopicWriter
+from tidelog.embedded.topic_writer import NOT_APPENDED, TopicWriter, append_gathered
 from tidelog.embedded.transaction import Transaction
-from tidelog.env.attempts import try_all
 from tidelog.env.forks import OfOneProcess
 from tidelog.env.paths import absolute_path
 from tidelog.errors import (
@@ -144,7 +143,7 @@ class Logs(OfOneProcess, DrawnLogs):
             return
         # An error of the body is not replaced by those of closing, which are noted or logged.
         try:
-            self._append_gathered()
+            append_gathered(self._gathering)
         except TidelogError as failure:
             error.add_note(NOT_APPENDED.format(failure))
         finally:
@@ -662,17 +661,9 @@ class Logs(OfOneProcess, DrawnLogs):
         if self.is_inherited:
             return
         try:
-            self._append_gathered()
+            append_gathered(self._gathering)
         finally:
             self._close(self.manager.close)
-
-    def _append_gathered(self) -> None:
-        """Append what writers have gathered, once; raise the first error at the end."""
-        try:
-            try_all((writer.append_gathered for writer in list(self._gathering)), TidelogError)
-        except TidelogError:
-            self._gathering.clear()  # what was refused is not tried again
-            raise
 
     def _close(self, close_manager: Callable[[], None]) -> None:
         try:

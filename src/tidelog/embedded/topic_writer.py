@@ -5,6 +5,7 @@ Kafka's producer does the same: ``RecordAccumulator`` and ``BuiltInPartitioner``
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping
 from functools import partial
 from itertools import islice
@@ -113,7 +114,7 @@ class TopicWriter(OfOneProcess, Told):
     """Appends records to one topic; used by one thread.
 
     ``flush`` appends what was gathered. The end of a ``with`` does so too, also after an error, and
-    so does ``Logs.close``.
+    so does ``close`` of the logs.
 
     A record goes to its own ``partition`` if it names one, else where Kafka's producers send its
     key; one without a key joins the batch that is being filled, which moves on when it is full.
@@ -160,6 +161,7 @@ class TopicWriter(OfOneProcess, Told):
         self._takes_batches = True
         """Whether partitions are logs, as far as is known, and not of another process."""
         self._gathering = set() if gathering is None else gathering
+        self._is_of_call = gathering is None
         self.records = 0
 
     def _told(self) -> str:
@@ -178,6 +180,18 @@ class TopicWriter(OfOneProcess, Told):
             if error is None:
                 raise
             error.add_note(NOT_APPENDED.format(failure))
+
+    def __del__(self) -> None:
+        """Warn where gathered records are dropped without a word, as at the end of a program."""
+        held = vars(self)  # it may not have been made whole, or be a forked child's copy
+        if self in held.get("_gathering", ()) and not held["_is_of_call"]:
+            warnings.warn(
+                f"records of a writer of topic {self._topic!r} are dropped: neither it nor the logs"
+                " were closed",
+                ResourceWarning,
+                source=self,
+                stacklevel=1,
+            )
 
     def append(
         self,
@@ -378,6 +392,15 @@ class TopicWriter(OfOneProcess, Told):
         self.records += len(batch)
         if number == self._numbers[self._turn]:
             self._turn = (self._turn + 1) % len(self._numbers)
+
+
+def append_gathered(gathering: set[TopicWriter]) -> None:
+    """Append what writers have gathered, once; raise the first error at the end."""
+    try:
+        try_all((writer.append_gathered for writer in list(gathering)), TidelogError)
+    except TidelogError:
+        gathering.clear()  # what was refused is not tried again
+        raise
 
 
 def _read_ahead(records: Iterator[GivenRecord], count: int) -> list[GivenRecord]:

@@ -37,6 +37,7 @@ from tidelog.log.log import Log
 from tidelog.testing import KafkaBroker, ManualClock
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from tests.machinery.brokers import Served
@@ -93,6 +94,60 @@ def test_many_records_are_appended_in_batches(broker: Served, joined: JoinedLogs
     for number in range(3):
         ours = values(joined, partition=number)
         assert [v for v in ours if v != b"last"] == values(broker.logs, "own", partition=number)
+
+
+def test_what_writers_have_gathered_is_appended_at_the_end(broker: Served, data: Path) -> None:
+    """As where the directory is open, also after an error."""
+    broker.logs.create_topic("t")
+    with tidelog.join(data) as joined:
+        joined.writer("t").append(b"a")
+    with pytest.raises(LookupError), tidelog.join(data) as joined:
+        gather_and_fail(joined, b"b")
+
+    assert values(broker.logs) == [b"a", b"b"]
+
+
+def test_an_error_at_the_end_is_a_note_of_the_first_one(broker: Served, data: Path) -> None:
+    """That of the body says why a program ends; without one, that of the writer is raised."""
+    broker.logs.create_topic("t")
+    with pytest.raises(LookupError) as raised, tidelog.join(data) as joined:
+        gather_and_fail(joined, b"a", before=lambda: broker.logs.delete_topic("t"))
+    broker.logs.create_topic("t")
+    second = tidelog.join(data)
+    second.writer("t").append(b"a")
+    broker.logs.delete_topic("t")
+    with pytest.raises(UnknownTopicOrPartition):
+        second.close()
+
+    note = "Records of a writer were not appended: there is no topic t"
+    assert raised.value.__notes__ == [note]
+    assert repr(second) == f"<JoinedLogs '{data}': closed>"
+
+
+def gather_and_fail(
+    joined: JoinedLogs, value: bytes, *, before: Callable[[], object] = lambda: None
+) -> None:
+    """Leave a record with a writer, and fail."""
+    joined.writer("t").append(value)
+    before()
+    raise LookupError
+
+
+def test_what_a_call_could_not_append_is_not_appended_at_the_end(
+    broker: Served, joined: JoinedLogs
+) -> None:
+    """Its caller has an error, and may have called it again."""
+    broker.logs.create_topic("t")
+
+    def failing() -> Iterator[bytes]:
+        yield b"a"
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        joined.append_all("t", failing())
+    joined.close()
+
+    assert values(broker.logs) == []
 
 
 def test_topics_are_changed_as_by_the_holder(broker: Served, joined: JoinedLogs) -> None:

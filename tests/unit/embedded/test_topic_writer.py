@@ -263,6 +263,17 @@ def test_closing_appends_what_a_writer_gathered_that_nobody_holds() -> None:
     assert home.values("t-0") == [b"a"]
 
 
+def test_gathered_records_that_nothing_appends_any_more_are_warned_of() -> None:
+    """As where a program drops a writer and the logs, and closes neither."""
+    home = home_with_topic(1)
+    with home.open() as directory:
+        directory.writer("t").append(b"a")
+        directory._gathering = set()  # as if it were collected
+
+        with pytest.warns(ResourceWarning, match="records of a writer of topic 't' are dropped"):
+            gc.collect()
+
+
 def test_closing_leaves_out_the_rest_of_a_call_that_failed() -> None:
     """A caller that calls ``append_all`` again would have those records twice."""
     home = home_with_topic(2)
@@ -309,6 +320,7 @@ def test_an_interrupt_while_a_directory_is_closed_leaves_it_unlocked(
     with home.open() as directory:
         directory.append("t", b"b")
     assert home.values("t-0") == [b"b"]
+    writer._gathering.clear()  # else it warns of its record
 
 
 def test_a_record_that_fills_its_batch_is_refused_alone() -> None:
