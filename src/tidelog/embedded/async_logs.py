@@ -94,6 +94,14 @@ class _AsyncReads(Twin[L]):
         super().__init__(logs)
         self.logs: Final[L] = logs
 
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
+    ) -> None:
+        await in_thread(partial(self.logs.__exit__, kind, error, trace))
+
     @overload
     async def offsets(self, topic: str, partition: None = None) -> dict[int, Offsets]: ...
 
@@ -125,14 +133,6 @@ class _AsyncReads(Twin[L]):
 
 class _AsyncWrites(_AsyncReads[W]):
     """What tasks do with logs that they write, of their own process or of another one."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
-    ) -> None:
-        await in_thread(partial(self.logs.__exit__, kind, error, trace))
 
     @asynccontextmanager
     async def transaction(
@@ -370,6 +370,8 @@ class AsyncReadOnlyLogs(_AsyncReadsOfFiles[ReadOnlyLogs]):
     >>> asyncio.run(main())
     [b'high', b'low']
     """
+
+    close = twin(ReadOnlyLogs.close)
 
 
 @asynccontextmanager

@@ -20,7 +20,9 @@ from tidelog.embedded.topic_reads import (
     point_in_log,
     start_of_last,
 )
-from tidelog.errors import TidelogError
+from tidelog.env.attempts import Closable
+from tidelog.env.paths import is_name
+from tidelog.errors import TidelogError, UnknownTopicOrPartition
 from tidelog.log.reading.record_count import total_count
 from tidelog.readonly.absent_partitions import BY_ARGUMENT
 from tidelog.readonly.log_follower import POLL_MS, LogFollower, followed
@@ -61,12 +63,15 @@ _LOOKS: Final = 10
 """A look is recent, too, for as long as this many looks of its length take."""
 
 
-class ReadOnlyLogs(DrawnLogs):
+class ReadOnlyLogs(DrawnLogs, Closable):
     """The topics of one or several data directories, which are never changed or locked.
 
     Each call looks at the files as they are then, so it sees what a writer, tidelog or Kafka, has
     done since the last one. Any thread may use it. Records above the high watermark, and with
     ``read_committed`` above the last stable offset, are not seen.
+
+    Nothing stays open between two calls. So there is nothing to close, and it can be used again
+    after the ``with``.
 
     Raises, from any call, UnknownTopicOrPartition for what is not there, PartitionsElsewhere if
     what it reads is, in part, in other data directories (unless topics may be read in part),
@@ -376,5 +381,7 @@ class RecentLook(Generic[T]):
 
 
 def _opened(directory: ReadOnlyDirectory, key: TopicPartition) -> ReadOnlyLog:
+    if "/" in key.topic or not is_name(key.topic):
+        raise UnknownTopicOrPartition(f"there is no topic {key.topic!r}")
     directory.check_present({key.topic: [key.partition]}, asks_metadata=False)
     return directory.open(*key)

@@ -44,7 +44,7 @@ def absolute_place(path: str | os.PathLike[str]) -> str:
     except TypeError:
         hint = "; settings are given by name, or as config={...}" if isinstance(path, dict) else ""
         raise InvalidArgument(f"{path!r} is not a path{hint}") from None
-    if not given or not isinstance(given, str) or not _is_name(given):
+    if not given or not isinstance(given, str) or not is_name(given):
         raise InvalidArgument(f"{path!r} is not a path")
     return given.rstrip("/") if is_uri(given) else os.path.abspath(given)
 
@@ -62,7 +62,7 @@ def absolute_places(given: Paths) -> list[str]:
     return [absolute_place(one) for one in several]
 
 
-def _is_name(text: str) -> bool:
+def is_name(text: str) -> bool:
     """Return whether the system can take a text as the name of a file."""
     try:
         return b"\0" not in os.fsencode(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -44,6 +45,35 @@ def test_topics_and_records_are_seen_beside_their_writer(tmp_path: Path) -> None
         assert view.count_records("t").records == 2
         with view.open("t", 0) as log:
             assert log.log_end_offset == 2
+
+
+def test_a_with_around_what_only_reads_leaves_it_as_it_was(tmp_path: Path) -> None:
+    """A program closes it as whatever else it opens; there is nothing that stays open."""
+    with tidelog.open(tmp_path) as logs:
+        logs.create_topic("t")
+        logs.append_all("t", [b"a"])
+
+    async def read() -> list[bytes | None]:
+        async with tidelog.AsyncReadOnlyLogs(view) as tasks:
+            return [record.value async for record in tasks.read("t")]
+
+    with tidelog.open_directory_read_only(tmp_path) as view:
+        first = [found.value for found in view.read("t")]
+    view.close()
+
+    assert first == asyncio.run(read()) == [found.value for found in view.read("t")] == [b"a"]
+
+
+@pytest.mark.parametrize("name", ["nowhere", "../d/t", "a\0b", "\ud800"], ids=repr)
+def test_a_topic_that_no_directory_can_be_named_for_is_unknown(tmp_path: Path, name: str) -> None:
+    """As any other that is not there."""
+    with tidelog.open(tmp_path / "d") as logs:
+        logs.create_topic("t")
+    view = tidelog.open_directory_read_only(tmp_path / "d")
+
+    for ask in (view.open, view.offsets, partial(view.offset_at, timestamp=0)):
+        with pytest.raises(UnknownTopicOrPartition):
+            ask(name, 0)
 
 
 def test_what_is_asked_all_the_time_is_looked_up_again() -> None:
