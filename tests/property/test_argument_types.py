@@ -7,6 +7,7 @@ from contextlib import ExitStack, closing, suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -35,7 +36,10 @@ class Odd:
         return "<odd>"
 
 
-WRONG = (Odd(), -1.5, 5, "x", b"x", [5], ["x"], {"x": Odd()}, ("a",), [Odd()])
+WRONG: tuple[Any, ...] = (
+    *(Odd(), -1.5, 5, "x", "", "\0", "\ud800", b"x", int, np.int64(5)),
+    *([], [5], ["x"], {"x": Odd()}, ("a",), [Odd()], [np.int64(5)]),
+)
 
 TOPIC = {"topic": "t"}
 PARTITION = {"topic": "t", "partition": 0}
@@ -43,7 +47,7 @@ RECORD = {"topic": "t", "value": b"v"}
 RANGE = {"start_offset": 0, "end_offset": 1}
 ARGUMENTS: dict[type, dict[str, dict[str, Any]]] = {
     Logs: {
-        "alter_topic": {"name": "t", "settings": {}},
+        "alter_topic": {"name": "t", "config": {}},
         "append": RECORD,
         "append_all": {"topic": "t", "records": [b"v"]},
         "commit_transaction": {"transaction": Odd()},

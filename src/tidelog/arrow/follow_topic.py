@@ -11,7 +11,6 @@ from tidelog.arrow.topic_read import TopicRead
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.moments import check_ms
 from tidelog.env.waiting import sleep_ms
-from tidelog.errors import InvalidArgument
 from tidelog.readonly.log_follower import POLL_MS, FollowedTopic, LogFollower, followed
 from tidelog.records.isolation import Isolation
 
@@ -86,8 +85,6 @@ def follow(
     )
     if idle_ms is not None:
         check_ms("idle_ms", idle_ms)
-        if idle_ms < 0:
-            raise InvalidArgument(f"idle_ms must be a number from 0 on, not {idle_ms}")
     schema = select(named_columns(columns))
     grown = _followed_topic(read, SYSTEM_CLOCK, from_end=from_end)
     return _batches(grown, schema, sleep_ms, SYSTEM_CLOCK, idle_ms)

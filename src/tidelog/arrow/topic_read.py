@@ -362,7 +362,10 @@ def _key(given: bytes | str | None) -> bytes | None:
         return given
     if not isinstance(given, str):
         raise InvalidArgument(f"key must be bytes or text, not {given!r}")
-    return given.encode()
+    try:
+        return given.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgument(f"key {given!r} is not valid Unicode") from None
 
 
 def _by_partition(

@@ -7,22 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from numbers import Integral
-from typing import TypeVar
+from operator import index
+from typing import SupportsIndex, TypeVar
 
 from tidelog.errors import InvalidArgument
 
 T = TypeVar("T")
 
 
-def check_partition(partition: object) -> None:
-    """Raise InvalidArgument for what is not the number of a partition."""
-    _check_number(partition, "the number of a partition")
+def check_partition(partition: SupportsIndex) -> int:
+    """Return the number of a partition; raise InvalidArgument for what is none."""
+    return checked_number(partition, "the number of a partition")
 
 
-def check_offsets(*offsets: object) -> None:
+def check_offsets(*offsets: SupportsIndex) -> None:
     """Raise InvalidArgument for what is not a number; a negative one is out of range."""
     for offset in offsets:
-        _check_number(offset, "an offset")
+        checked_number(offset, "an offset")
 
 
 def is_integer(given: object) -> bool:
@@ -40,6 +41,8 @@ def listed(name: str, given: Iterable[T]) -> tuple[T, ...]:
     return tuple(given)
 
 
-def _check_number(given: object, what: str) -> None:
+def checked_number(given: SupportsIndex, what: str) -> int:
+    """Return an integer as Python's, which JSON takes; raise InvalidArgument for what is none."""
     if not is_integer(given):
         raise InvalidArgument(f"{given!r} is not {what}")
+    return index(given)

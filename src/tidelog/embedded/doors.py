@@ -18,12 +18,13 @@ from tidelog.datadir.broker_properties import read_broker_properties
 from tidelog.datadir.effective_config import NO_SETTINGS
 from tidelog.datadir.partition_directories import is_partition_directory
 from tidelog.embedded.drawings import drawing
-from tidelog.embedded.lock_wait import check_wait, wait_here
+from tidelog.embedded.lock_wait import wait_here
 from tidelog.embedded.logs import Door, Logs
 from tidelog.embedded.read_only_logs import ReadOnlyLogs
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.descriptors import raise_descriptor_limit
 from tidelog.env.machine import Machine, brief_machine
+from tidelog.env.moments import check_ms
 from tidelog.env.paths import absolute_path, absolute_place, absolute_places
 from tidelog.env.scheduler import ThreadScheduler, start_threads
 from tidelog.env.system_files import SYSTEM_FILES
@@ -111,7 +112,7 @@ def open_logs(
     if properties is not None:
         broker = broker.with_server_properties(properties)
     start = partial(start_logs, broker, overrides=from_mapping(overrides), clock=clock, files=files)
-    check_wait(wait_ms)
+    check_ms("wait_ms", wait_ms)
     is_real = clock is None and files is SYSTEM_FILES
     return wait_here(wait_ms).opened(start) if is_real else start()
 

@@ -9,7 +9,7 @@ import itertools
 import logging
 from typing import TYPE_CHECKING, Final
 
-from tidelog.codec.given_values import check_offsets, check_partition, listed
+from tidelog.codec.given_values import check_partition, checked_number, listed
 from tidelog.codec.one_line import Told, open_or_closed, shortened
 from tidelog.codec.text import check_group
 from tidelog.embedded.topic_reads import consumed
@@ -25,6 +25,7 @@ from tidelog.errors import (
 )
 from tidelog.readonly.epoch_lineage import lineage, other_records, parting
 from tidelog.readonly.group_positions import Position
+from tidelog.records.batch import INT64_MAX
 from tidelog.records.isolation import Isolation
 from tidelog.segment.filenames import TopicPartition, given_partition
 from tidelog.staging.group_step import CommittedAt
@@ -79,15 +80,15 @@ class GroupMember(OfOneProcess, Told):
                     f"{topic!r} is not the name of a topic: name them one by one, as reader("
                     '"orders", "payments", group=...)'
                 )
-        numbers = None if partitions is None else listed("partitions", partitions)
-        for number in numbers or ():
-            check_partition(number)
-        if start not in STARTS:
+        numbers = None
+        if partitions is not None:
+            numbers = frozenset(map(check_partition, listed("partitions", partitions)))
+        if not isinstance(start, str) or start not in STARTS:
             raise InvalidArgument(f"{start!r} is not one of {', '.join(STARTS)}")
         self.group: Final = group
         self.topics: Final = tuple(dict.fromkeys(topics))
         self._source = source
-        self.partitions: Final = None if numbers is None else frozenset(numbers)
+        self.partitions: Final = numbers
         self._start = start
         self._next: dict[TopicPartition, int] = {}
         self._epochs: dict[TopicPartition, int | None] = {}
@@ -273,8 +274,8 @@ class GroupMember(OfOneProcess, Told):
         key = given_partition(topic, partition)
         if key not in self._next:
             raise InvalidArgument(f"{key} is not read by this reader")
-        check_offsets(offset)
-        if offset < 0:
+        offset = checked_number(offset, "an offset")
+        if not 0 <= offset <= INT64_MAX:
             raise InvalidArgument(f"{offset} is not an offset")
         self._settle(key)
         self._within.pop(key, None)

@@ -17,19 +17,19 @@ from tidelog.codec.given_values import check_partition, listed
 from tidelog.codec.one_line import first_names
 from tidelog.codec.uuid_text import ZERO_ID
 from tidelog.config.log_config import LogConfig
-from tidelog.config.sources import from_mapping, topic_settings
+from tidelog.config.sources import changed_settings, topic_settings
 from tidelog.datadir.partition_directories import check_data_directory
 from tidelog.embedded.busy_directory import BusyDirectory
 from tidelog.embedded.door_client import DoorClient, check_answer
 from tidelog.embedded.group_reader import GroupReader
 from tidelog.embedded.joined_reads import JoinedReads
 from tidelog.embedded.joined_source import JoinedSource
-from tidelog.embedded.lock_wait import check_wait, once_served
+from tidelog.embedded.lock_wait import once_served
 from tidelog.embedded.logs import Appended
 from tidelog.embedded.topic_writer import NOT_APPENDED, TopicWriter, append_gathered
-from tidelog.env.attempts import Closable
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.machine import brief_machine
+from tidelog.env.moments import check_ms
 from tidelog.env.paths import absolute_path
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.env.waiting import sleep_ms
@@ -45,7 +45,7 @@ from tidelog.errors import (
     TopicAlreadyExists,
 )
 from tidelog.log.retention.retention_rules import deletion_end
-from tidelog.manager.topics.topic_checks import check_count_type, check_same
+from tidelog.manager.topics.topic_checks import check_count, check_count_type, check_same
 from tidelog.readonly.read_files import reading
 from tidelog.records.builder import build_batch
 from tidelog.records.isolation import Isolation
@@ -98,7 +98,7 @@ def join_logs(
     """
     machine = brief_machine(SYSTEM_FILES, SYSTEM_CLOCK)
     paths = [absolute_path(one) for one in (path, *more)]
-    check_wait(wait_ms)
+    check_ms("wait_ms", wait_ms)
 
     def join() -> JoinedLogs:
         owned = _directories_of_one(paths, is_awaited=wait_ms > 0)
@@ -138,7 +138,7 @@ def _directories_of_one(paths: Sequence[str], *, is_awaited: bool) -> list[str]:
     ]
 
 
-class JoinedLogs(JoinedReads, Closable):
+class JoinedLogs(JoinedReads):
     """The topics of a data directory that another program has open. Any thread may use it.
 
     It reads as ``open_directory_read_only`` does, beside the process and without a lock, and sees
@@ -192,9 +192,8 @@ class JoinedLogs(JoinedReads, Closable):
     ) -> None:
         """Create a topic, durably; arguments and errors as ``Logs.create_topic``."""
         given = topic_settings(config, settings)
-        count = 1 if partitions is None else partitions
+        count = 1 if partitions is None else check_count(partitions)
         check_topic_type(name)
-        check_count_type(count)
         new = {
             "name": name,
             "numPartitions": count,
@@ -224,19 +223,20 @@ class JoinedLogs(JoinedReads, Closable):
     def create_partitions(self, name: str, count: int) -> None:
         """Add partitions to a topic until it has ``count``; errors as ``Logs``."""
         check_topic_type(name)
-        check_count_type(count)
-        more = {"name": name, "count": count, "assignments": None}
+        more = {"name": name, "count": check_count_type(count), "assignments": None}
         check_answer(self._door.ask("CreatePartitions", 3, topics=[more])["results"][0])
 
     def alter_topic(
         self,
+        /,
         name: str,
-        settings: Mapping[str, SettingValue],
+        config: Mapping[str, SettingValue] | None = None,
         unset: Collection[str] = (),
         follow: Collection[str] = (),
+        **settings: object,
     ) -> None:
-        """Change a topic's settings, durably; errors as ``Logs``."""
-        given = from_mapping(settings)
+        """Change a topic's settings, durably; arguments and errors as ``Logs.alter_topic``."""
+        given = changed_settings(config, settings)
         steps: list[dict[str, Any]] = [
             {"name": key, "value": value, "configOperation": _SET} for key, value in given.items()
         ]
@@ -259,7 +259,7 @@ class JoinedLogs(JoinedReads, Closable):
 
     def delete_records(self, topic: str, partition: int, before_offset: int | str) -> int:
         """Delete the records of a partition below an offset; as ``Logs.delete_records``."""
-        check_partition(partition)
+        partition = check_partition(partition)
         before = deletion_end(before_offset)
         topics = [{"name": topic, "partitions": [{"partitionIndex": partition, "offset": before}]}]
         answer = self._door.ask("DeleteRecords", 2, topics=topics)["topics"][0]["partitions"][0]
@@ -289,7 +289,7 @@ class JoinedLogs(JoinedReads, Closable):
         if partition is None:
             numbers = sorted(self.listed_topic(topic).partitions)
             partition = chosen_partition(key, numbers, next(self._turns))
-        check_partition(partition)
+        partition = check_partition(partition)
         record = given.fields(self._clock.now_ms())
         return Appended(partition, self._produce(topic, partition, build_batch([record])))
 

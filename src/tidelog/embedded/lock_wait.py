@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from tidelog.datadir.lock_file import writer_of
 from tidelog.env.clock import NS_PER_MS, SYSTEM_CLOCK
-from tidelog.env.moments import check_ms
 from tidelog.env.signals import program_of
 from tidelog.env.waiting import sleep_ms
 from tidelog.errors import (
     DirectoryLocked,
-    InvalidArgument,
     NotServed,
     OutcomeUnknown,
     StartAborted,
@@ -36,13 +34,6 @@ T = TypeVar("T")
 _POLL_MS: Final = 20
 _NOT_ANSWERED: Final = (NotServed, OutcomeUnknown)
 _log = logging.getLogger(__name__)
-
-
-def check_wait(wait_ms: int) -> None:
-    """Raise InvalidArgument for a time that nobody can wait."""
-    check_ms("wait_ms", wait_ms)
-    if wait_ms < 0:
-        raise InvalidArgument(f"a wait of {wait_ms} ms is not possible")
 
 
 def once_served(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, overload
 
 from tidelog.codec.compression import Codec
 from tidelog.codec.given_values import check_partition, listed
-from tidelog.config.sources import from_mapping, topic_settings
+from tidelog.config.sources import changed_settings, topic_settings
 from tidelog.embedded.drawings import DrawnLogs
 from tidelog.embedded.group_reader import GroupReader
 from tidelog.embedded.group_source import OwnLogs
@@ -195,7 +195,7 @@ class Logs(OfOneProcess, DrawnLogs):
         """
         given = topic_settings(config, settings)
         if partitions is not None:
-            check_count_type(partitions)
+            partitions = check_count_type(partitions)
         check_topic_type(name)
         try:
             if not (exist_ok and name in self.manager.topics()):
@@ -211,19 +211,31 @@ class Logs(OfOneProcess, DrawnLogs):
 
     def create_partitions(self, name: str, count: int, *, is_spread: bool = False) -> Topic:
         """Add partitions to a topic until it has ``count``; see ``LogManager``."""
-        return self._shown(self.manager.create_partitions(name, count, is_spread=is_spread))
+        wanted = check_count_type(count)
+        return self._shown(self.manager.create_partitions(name, wanted, is_spread=is_spread))
 
     def alter_topic(
         self,
+        /,
         name: str,
-        settings: Mapping[str, SettingValue],
+        config: Mapping[str, SettingValue] | None = None,
         unset: Collection[str] = (),
         follow: Collection[str] = (),
+        **settings: object,
     ) -> Topic:
-        """Change a topic's settings, given as to ``create_topic``; see ``LogManager``."""
-        given = from_mapping(settings), listed("unset", unset), listed("follow", follow)
-        changed = self.manager.alter_topic(name, *given)
-        return self._shown(changed)
+        """Change a topic's settings; those that are not named stay as they are.
+
+        Args:
+            name: an existing topic.
+            config: settings and their new values, as for ``create_topic``.
+            unset: settings of its own that it drops.
+            follow: birth values that it drops, so that each process that opens it decides.
+            settings: as for ``create_topic``. ``settings=`` is the former name of ``config``.
+
+        Raises as ``LogManager.alter_topic``.
+        """
+        given = changed_settings(config, settings), listed("unset", unset), listed("follow", follow)
+        return self._shown(self.manager.alter_topic(name, *given))
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic; its files are deleted after ``file.delete.delay.ms``, or at ``close``.
@@ -303,8 +315,7 @@ class Logs(OfOneProcess, DrawnLogs):
         if partition is None:
             chosen = chosen_partition(key, numbers, next(self._turns))
         else:
-            check_partition(partition)
-            chosen = partition
+            chosen = check_partition(partition)
         record = given.fields(manager.machine.clock.now_ms())
         info = manager.partition(topic, chosen).append_records([record])
         return Appended(chosen, info.last_offset)

@@ -5,6 +5,7 @@ Kafka: ``KafkaConsumer`` with all partitions of a topic assigned.
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from itertools import islice, repeat
 from operator import itemgetter
@@ -148,7 +149,8 @@ def consumed_of(
     columns = columns_from(log, start, isolation, fs, on_hole)
     if times != ALL_TIMES:
         columns = map(times.chosen, columns)
-    return islice(all_consumed(partition.topic, partition.partition, columns), last)
+    records = all_consumed(partition.topic, partition.partition, columns)
+    return records if last is None else islice(records, min(last, sys.maxsize))
 
 
 def all_checked(
@@ -210,8 +212,7 @@ def numbers_to_read(
     given = [offset for offset in offsets if offset is not None]
     check_offsets(*given)
     if partition is not None:
-        check_partition(partition)
-        return [partition]
+        return [check_partition(partition)]
     if given and len(there) > 1:
         raise InvalidArgument(
             f"topic {topic} has {len(there)} partitions, and offset {given[0]} belongs to one of"

@@ -354,7 +354,7 @@ class TopicWriter(OfOneProcess, Told):
     def _number_of(self, record: NewRecord) -> int:
         number = record.partition
         if number is not None:
-            check_partition(number)
+            number = check_partition(number)
         elif record.key is None:
             return self._numbers[self._turn]
         else:

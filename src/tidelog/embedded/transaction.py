@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from tidelog.codec.compression import Codec
 from tidelog.codec.one_line import Told, shortened
-from tidelog.config.sources import from_mapping
+from tidelog.config.sources import topic_settings
 from tidelog.datadir.birth import birth_values
 from tidelog.datadir.catalogue import COORDINATOR_CONFIG, Topic
 from tidelog.datadir.partition_directories import random_id
@@ -246,8 +246,8 @@ class Transaction(OfOneProcess, Told):
         ``Logs.create_topic``.
         """
         self._check_usable()
-        settings = from_mapping(config or {})
-        check_count_type(partitions)
+        settings = topic_settings(config, {})
+        partitions = check_count_type(partitions)
         exists = self.has_topic(name)
         if exists and not (self.is_repeat and name not in self._new):
             raise TopicAlreadyExists(f"topic {name} exists")

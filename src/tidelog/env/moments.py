@@ -6,9 +6,9 @@ Kafka has numbers only.
 
 from __future__ import annotations
 
-import math
 import re
 from numbers import Real
+from operator import index
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tidelog.env.clock import MS_PER_S
@@ -61,10 +61,13 @@ def time_ms(given: Moment, now_ms: Callable[[], int] | None = None) -> int:
 
 
 def check_ms(name: str, given: object) -> None:
-    """Raise InvalidArgument for what is not a number of milliseconds, given under a name."""
+    """Raise InvalidArgument for what is not a number of milliseconds, which is given under a name.
+
+    A wait of less than nothing is none: what is meant may be one without an end.
+    """
     is_number = isinstance(given, Real) and not isinstance(given, bool)
-    if not is_number or math.isnan(given):  # type: ignore[arg-type]  # mypy forgets that it is Real
-        raise InvalidArgument(f"{name} is a number of milliseconds, not {given!r}")
+    if not is_number or not given >= 0:  # type: ignore[operator]  # mypy forgets that it is Real
+        raise InvalidArgument(f"{name} is a number of milliseconds, 0 or more, not {given!r}")
 
 
 def utc_text(ms: float) -> str | None:
@@ -83,8 +86,8 @@ def _number(given: Moment, now_ms: Callable[[], int] | None) -> int:
     if isinstance(given, bool):
         raise InvalidArgument(f"{given} is not a time")
     try:
-        return given.__index__()  # type: ignore[union-attr]  # also NumPy's integers
-    except AttributeError:
+        return index(given)  # type: ignore[arg-type]  # also NumPy's integers
+    except TypeError:
         return _of_datetime(given)
 
 

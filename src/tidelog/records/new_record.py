@@ -113,7 +113,7 @@ class NewRecord(NamedTuple):
         """
         key, value, headers, timestamp, partition = self
         is_usual = type(value) is bytes and (key is None or type(key) is bytes)
-        if is_usual and headers == () and timestamp is None:
+        if is_usual and type(headers) is tuple and not headers and timestamp is None:
             return self
         if timestamp is not None:
             timestamp = self.timestamp_or(NO_TIMESTAMP)

@@ -207,8 +207,7 @@ def check_topic_type(topic: object) -> None:
 def given_partition(topic: str, partition: int) -> TopicPartition:
     """Return the partition that a program names; raise InvalidArgument for what can be none."""
     check_topic_type(topic)
-    check_partition(partition)
-    return TopicPartition(topic, partition)
+    return TopicPartition(topic, check_partition(partition))
 
 
 def check_topic_name(topic: str) -> None:

@@ -9,8 +9,9 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import pytest
 from tests.machinery.brokers import served
 
@@ -23,6 +24,7 @@ from tidelog.env.unix_sockets import POINTER
 from tidelog.errors import (
     InvalidArgument,
     InvalidConfig,
+    InvalidPartitions,
     KafkaError,
     KafkaStorageError,
     MessageTooLarge,
@@ -67,6 +69,30 @@ def test_settings_as_keywords_are_refused(joined: JoinedLogs) -> None:
     """As where the directory is open; the error says where they go."""
     with pytest.raises(InvalidArgument, match=r"go into config=\{'retention.ms': '1'\}"):
         joined.create_topic("t", retention_ms=1)
+    with pytest.raises(InvalidArgument, match=r"go into config=\{'retention.ms': '1'\}"):
+        joined.alter_topic("t", retention_ms=1)
+
+
+def test_a_topic_has_as_many_partitions_as_by_the_holder(joined: JoinedLogs) -> None:
+    """Kafka's -1, for as many as a broker's default, would be taken for a number otherwise."""
+    for count in (-1, 0):
+        with pytest.raises(InvalidPartitions, match=f"at least 1 partition, not {count}"):
+            joined.create_topic("t", count)
+
+
+def test_numbers_of_numpy_are_numbers_here_too(joined: JoinedLogs) -> None:
+    """What is asked of the process names its partitions in JSON."""
+    one = cast("int", np.int64(1))
+    joined.create_topic("t", cast("int", np.int64(2)))
+
+    appended = joined.append("t", b"v", partition=one)
+    with joined.reader("t", group="g", partitions=[one]) as reader:
+        values_read = [record.value for record in reader.read()]
+    with joined.transaction() as txn:
+        txn.append("t", b"w", partition=one)
+
+    assert (values_read, type(appended.partition)) == ([b"v"], int)
+    assert joined.offsets("t", one).log_end_offset == 2
 
 
 def test_a_repr_says_the_directory_and_the_state(joined: JoinedLogs) -> None:

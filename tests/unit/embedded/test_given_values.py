@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import pytest
 from tests.machinery.directory_home import DataHome
 
@@ -355,9 +357,12 @@ def test_an_unknown_codec_is_refused_before_anything_is_appended(home: DataHome)
 @pytest.mark.parametrize(
     ("call", "reason"),
     [
-        (lambda logs: logs.create_topic("z", partitions="2"), "partitions is int, not '2'"),
-        (lambda logs: logs.create_topic("t", "2", exist_ok=True), "partitions is int, not '2'"),
-        (lambda logs: logs.create_partitions("t", True), "partitions is int, not True"),
+        (lambda logs: logs.create_topic("z", partitions="2"), "'2' is not a number of partitions"),
+        (
+            lambda logs: logs.create_topic("t", "2", exist_ok=True),
+            "'2' is not a number of partitions",
+        ),
+        (lambda logs: logs.create_partitions("t", True), "True is not a number of partitions"),
         (lambda logs: logs.create_topic("z", config="retention.ms=1"), "settings are a mapping"),
         (lambda logs: logs.create_topic(b"z"), "a topic's name is str, not bytes"),
         (lambda logs: logs.append(b"t", b"x"), "a topic's name is str, not bytes"),
@@ -420,3 +425,82 @@ def test_an_offset_to_read_from_is_a_whole_number(logs: Logs, given: Any) -> Non
             with pytest.raises(InvalidArgument, match="is not an offset"):
                 act()
         assert list(reader.positions.values()) == [0]
+
+
+@pytest.mark.parametrize("wrong", ["", [], (), False, 0], ids=repr)
+def test_settings_in_another_form_than_a_mapping_are_refused(logs: Logs, wrong: Any) -> None:
+    """Also those that count as false: nothing is taken for no settings."""
+    logs.create_topic("t")
+    with logs.transaction() as txn:
+        for change in (
+            lambda: logs.create_topic("u", config=wrong),
+            lambda: logs.alter_topic("t", config=wrong),
+            lambda: txn.create_topic("u", config=wrong),
+        ):
+            with pytest.raises(InvalidArgument, match="settings are a mapping"):
+                change()
+
+
+def test_a_topic_is_altered_as_it_is_created(logs: Logs) -> None:
+    """By ``config``; its former name ``settings`` is still taken, and keywords are refused."""
+    logs.create_topic("t", config={"retention.ms": 5})
+
+    logs.alter_topic("t", config={"flush.ms": 1})
+    logs.alter_topic("t", {"flush.messages": 2})
+    logs.alter_topic("t", settings={"segment.ms": 3})
+    logs.alter_topic("t", unset=["retention.ms"])
+
+    assert logs.topic("t").config == {"flush.ms": "1", "flush.messages": "2", "segment.ms": "3"}
+    with pytest.raises(InvalidArgument, match=r"go into config=\{'retention.ms': '5'\}"):
+        logs.alter_topic("t", retention_ms=5)
+    with pytest.raises(InvalidArgument, match="go into config="):
+        logs.alter_topic("t", {}, settings={"segment.ms": 3})
+
+
+def test_numbers_of_numpy_are_numbers(logs: Logs) -> None:
+    """What is written of them, and what comes back, are those of Python, which JSON takes, too."""
+    zero, one, two, three, five = (cast("int", np.int64(n)) for n in (0, 1, 2, 3, 5))
+    logs.create_topic("t", two)
+    with logs.transaction() as txn:
+        txn.create_topic("u", two)
+        txn.append("t", b"v", partition=one, timestamp=five)
+    with logs.reader("t", group="g", partitions=[one]) as reader:
+        reader.seek("t", one, zero)
+        found = [record.partition for record in reader.read()]
+        reader.commit()
+        positions = {(*key, offset) for key, offset in reader.committed.items()}
+    appended = logs.append("t", b"v", partition=one)
+
+    assert json.dumps([found, *positions, appended]) == '[[1], ["t", 1, 1], [1, 1]]'
+    assert len(logs.create_partitions("t", three).partitions) == 3
+
+
+def test_more_last_records_than_any_log_has_are_all(logs: Logs) -> None:
+    """Also where a loop could not count to the number."""
+    logs.create_topic("t")
+    logs.append("t", b"v")
+
+    assert len(list(logs.read("t", last=1 << 70))) == 1
+
+
+@pytest.mark.parametrize("offset", [-1, 1 << 63])
+def test_a_reader_goes_to_no_offset_that_a_log_cannot_have(logs: Logs, offset: int) -> None:
+    """Committed, it would be a position that no file can hold."""
+    logs.create_topic("t")
+    reader = logs.reader("t", group="g")
+    with reader, pytest.raises(InvalidArgument, match="is not an offset"):
+        reader.seek("t", 0, offset)
+
+
+def test_a_wait_of_less_than_nothing_is_refused(home: DataHome, logs: Logs) -> None:
+    """It would end at once where one without an end may be meant."""
+    logs.create_topic("t")
+    beside = ReadOnlyLogs(home.path, fs=home.fs, clock=home.clock, wait_ms=home.clock.advance)
+    with logs.reader("t", group="g") as reader:
+        for records in (
+            logs.follow("t", idle_ms=-1),
+            beside.follow("t", idle_ms=-1),
+            reader.read(idle_ms=-1),
+        ):
+            with pytest.raises(InvalidArgument, match="idle_ms is a number of milliseconds, 0 or"):
+                next(records)

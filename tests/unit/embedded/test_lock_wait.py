@@ -155,12 +155,12 @@ def test_a_program_that_does_not_come_is_an_error(wait_ms: int) -> None:
 def test_nobody_waits_for_a_negative_time(tmp_path: Path) -> None:
     """Neither to open a directory nor to join its program."""
     for opening in (tidelog.open, tidelog.join):
-        with pytest.raises(InvalidArgument, match="a wait of -1 ms is not possible"):
+        with pytest.raises(InvalidArgument, match=r"wait_ms is .* 0 or more, not -1"):
             opening(tmp_path, wait_ms=-1)
 
 
 def test_nobody_waits_until_a_time_that_never_comes(tmp_path: Path) -> None:
     """No time is at or after NaN, so an open would wait for its lock for ever."""
     for opening in (tidelog.open, tidelog.join):
-        with pytest.raises(InvalidArgument, match="wait_ms is a number of milliseconds, not nan"):
+        with pytest.raises(InvalidArgument, match=r"wait_ms is a number of .*, not nan"):
             opening(tmp_path, wait_ms=float("nan"))  # type: ignore[arg-type]  # not an int

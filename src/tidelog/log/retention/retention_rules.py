@@ -87,7 +87,7 @@ def deletion_end(before_offset: int | str) -> int:
 
     Raises InvalidArgument for negative numbers and any other word.
     """
-    if before_offset == HIGH_WATERMARK_WORD:
+    if isinstance(before_offset, str) and before_offset == HIGH_WATERMARK_WORD:
         return DELETE_ALL
     if not is_integer(before_offset) or int(before_offset) < 0:
         raise InvalidArgument(

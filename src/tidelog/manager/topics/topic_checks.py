@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tidelog.codec.given_values import is_integer
+from tidelog.codec.given_values import checked_number
 from tidelog.config.log_config import LogConfig
 from tidelog.config.option import options_of, unknown_setting
 from tidelog.datadir.catalogue import INTERNAL_SETTINGS, METADATA_TOPIC, Topic
 from tidelog.datadir.effective_config import POLICY, TIERED, wants_archive
 from tidelog.errors import (
-    InvalidArgument,
     InvalidConfig,
     InvalidPartitions,
     InvalidTopic,
@@ -25,6 +24,7 @@ from tidelog.segment.filenames import check_topic_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
+    from typing import SupportsIndex
     from uuid import UUID
 
 MOST_PARTITIONS: Final = 10_000
@@ -77,17 +77,18 @@ def check_topic(
     _check_settings(config, defaults.with_overrides(birth or {}))
 
 
-def check_count(partitions: int) -> None:
-    """Raise unless a topic may be made with this number of partitions; errors as ``check_topic``.
+def check_count(partitions: int) -> int:
+    """Return a number of partitions that a topic may be made with; errors as ``check_topic``.
 
     To be asked before any work for a topic that is still to be made: it grows with the number.
     """
-    check_count_type(partitions)
+    partitions = check_count_type(partitions)
     if partitions < 1:
         raise InvalidPartitions(f"a topic has at least 1 partition, not {partitions}")
     if partitions > MOST_PARTITIONS:
         limit = f"more than {MOST_PARTITIONS:,} are not made at once"
         raise PolicyViolation(f"a topic of {partitions:,} partitions: {limit}")
+    return partitions
 
 
 def check_wider(topic: Topic, count: int, *, defaults: LogConfig) -> None:
@@ -110,10 +111,9 @@ def check_wider(topic: Topic, count: int, *, defaults: LogConfig) -> None:
     check_topic(topic.name, count, {}, defaults=defaults)
 
 
-def check_count_type(partitions: object) -> None:
-    """Raise InvalidArgument for what is not a number of partitions, such as text."""
-    if not is_integer(partitions):
-        raise InvalidArgument(f"a number of partitions is int, not {partitions!r}")
+def check_count_type(partitions: SupportsIndex) -> int:
+    """Return a number of partitions; raise InvalidArgument for what is none, such as text."""
+    return checked_number(partitions, "a number of partitions")
 
 
 def check_same(
