@@ -21,6 +21,7 @@ from tidelog.embedded.topic_reads import (
     start_of_last,
 )
 from tidelog.env.attempts import Closable
+from tidelog.env.forks import refuse_pickling
 from tidelog.env.paths import is_name
 from tidelog.errors import TidelogError, UnknownTopicOrPartition
 from tidelog.log.reading.record_count import total_count
@@ -100,6 +101,8 @@ class ReadOnlyLogs(DrawnLogs, Closable):
         self._wait_ms = wait_ms
         self._server_properties = server_properties
         self._look()
+
+    __reduce__ = refuse_pickling
 
     def _told(self) -> str:
         return ", ".join(map(repr, self.paths))

@@ -66,6 +66,14 @@ def close_inherited(descriptors: Iterable[int]) -> None:
             os.close(descriptor)
 
 
+def refuse_pickling(one: object) -> NoReturn:
+    """Refuse to pickle or copy what is open, as for a process that ``multiprocessing`` spawns."""
+    name = type(one).__name__
+    raise InvalidArgument(
+        f"a {name} is of use in its own process only: pass the path of the data directory"
+    )
+
+
 class OfOneProcess:
     """The base of all that may be used only by the process that has made it.
 
@@ -96,12 +104,7 @@ class OfOneProcess:
             held.clear()
             held[_OWNER] = parent
 
-    def __reduce__(self) -> NoReturn:
-        """Refuse to be pickled, as for a process that ``multiprocessing`` spawns."""
-        name = type(self).__name__
-        raise InvalidArgument(
-            f"a {name} is of use in its own process only: pass the path of the data directory"
-        )
+    __reduce__ = refuse_pickling
 
     if not TYPE_CHECKING:  # else mypy would take any attribute for known
 

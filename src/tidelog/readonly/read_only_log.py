@@ -14,6 +14,7 @@ from tidelog.codec.given_values import check_offsets
 from tidelog.codec.one_line import Drawn
 from tidelog.codec.shown_rows import HighWatermark, LastStable, LogEnd, LogStart
 from tidelog.env.attempts import Closable
+from tidelog.env.forks import refuse_pickling
 from tidelog.env.moments import time_ms
 from tidelog.errors import (
     CorruptFile,
@@ -133,6 +134,8 @@ class ReadOnlyLog(Drawn, Closable):
     stay open until ``close``, up to a number; where one that is to be read was replaced, deleted or
     cut meanwhile, the read continues in the files that are there now.
     """
+
+    __reduce__ = refuse_pickling
 
     def __init__(
         self,

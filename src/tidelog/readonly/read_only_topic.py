@@ -75,6 +75,11 @@ class ReadOnlyTopic(TopicSettings):
     )
     birth: Mapping[str, str] | None = None
 
+    def __getstate__(self) -> dict[str, object]:
+        # What is known of the broker is read from files, which may not be there for a copy.
+        known = {"given": self.given, "broker_settings": _nothing_known}
+        return {**vars(self), **known, "config": dict(self.config)}
+
     def _told(self) -> str:
         config = shortened(dict(self.config))
         missing = f", missing={len(self.missing)}" if self.missing else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -62,6 +63,27 @@ def test_a_with_around_what_only_reads_leaves_it_as_it_was(tmp_path: Path) -> No
     view.close()
 
     assert first == asyncio.run(read()) == [found.value for found in view.read("t")] == [b"a"]
+
+
+def test_a_topic_goes_to_another_process_and_what_is_open_does_not(tmp_path: Path) -> None:
+    """As what a writer returns; the error names what to pass instead."""
+    with tidelog.open(tmp_path / "d") as logs:
+        logs.create_topic("t", config={"retention.ms": 5})
+    properties = tmp_path / "server.properties"
+    properties.write_text("log.retention.bytes=7\n")
+    (tmp_path / "k" / "kafka-0").mkdir(parents=True)
+    (tmp_path / "k" / "kafka-0" / f"{0:020}.log").touch()
+    view = tidelog.open_directory_read_only(tmp_path / "d")
+    of_kafka = tidelog.open_directory_read_only(tmp_path / "k", server_properties=properties)
+
+    for topic in (view.topic("t"), of_kafka.topic("kafka")):
+        there = pickle.loads(pickle.dumps(topic))
+        assert (there, there.given, there._drawing) == (topic, topic.given, None)
+    assert there.given["retention.bytes"].value == "7"
+    with view.open("t", 0) as log:
+        for one in (view, log):
+            with pytest.raises(InvalidArgument, match="pass the path of the data directory"):
+                pickle.dumps(one)
 
 
 @pytest.mark.parametrize("name", ["nowhere", "../d/t", "a\0b", "\ud800"], ids=repr)
