@@ -275,10 +275,10 @@ class JoinedLogs(JoinedReads):
     def append(
         self,
         topic: str,
-        value: bytes | NotGiven | None = NOT_GIVEN,
+        value: bytes | bytearray | memoryview | NotGiven | None = NOT_GIVEN,
         *,
         json: object = NOT_GIVEN,
-        key: bytes | None = None,
+        key: bytes | bytearray | memoryview | None = None,
         headers: Iterable[Header] = (),
         timestamp: Moment | None = None,
         partition: int | None = None,
@@ -288,7 +288,7 @@ class JoinedLogs(JoinedReads):
         given = NewRecord(key, content, headers, timestamp).checked()  # type: ignore[arg-type]  # it checks them
         if partition is None:
             numbers = sorted(self.listed_topic(topic).partitions)
-            partition = chosen_partition(key, numbers, next(self._turns))
+            partition = chosen_partition(given.key, numbers, next(self._turns))
         partition = check_partition(partition)
         record = given.fields(self._clock.now_ms())
         return Appended(partition, self._produce(topic, partition, build_batch([record])))

@@ -282,10 +282,10 @@ class Logs(OfOneProcess, DrawnLogs):
     def append(
         self,
         topic: str,
-        value: bytes | NotGiven | None = NOT_GIVEN,
+        value: bytes | bytearray | memoryview | NotGiven | None = NOT_GIVEN,
         *,
         json: object = NOT_GIVEN,
-        key: bytes | None = None,
+        key: bytes | bytearray | memoryview | None = None,
         headers: Iterable[Header] = (),
         timestamp: Moment | None = None,
         partition: int | None = None,
@@ -313,7 +313,7 @@ class Logs(OfOneProcess, DrawnLogs):
         manager = self.manager
         numbers = sorted(manager.topic(topic).partitions)
         if partition is None:
-            chosen = chosen_partition(key, numbers, next(self._turns))
+            chosen = chosen_partition(given.key, numbers, next(self._turns))
         else:
             chosen = check_partition(partition)
         record = given.fields(manager.machine.clock.now_ms())

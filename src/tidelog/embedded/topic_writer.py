@@ -198,7 +198,7 @@ class TopicWriter(OfOneProcess, Told):
         value: GivenRecord | NotGiven | None = NOT_GIVEN,
         *,
         json: object = NOT_GIVEN,
-        key: bytes | None = None,
+        key: bytes | bytearray | memoryview | None = None,
         headers: Iterable[Header] = (),
         timestamp: Moment | None = None,
         partition: int | None = None,
@@ -228,7 +228,7 @@ class TopicWriter(OfOneProcess, Told):
         is_whole = key is None and not headers and timestamp is None and partition is None
         if value is None or (isinstance(value, BYTES_LIKE) and not is_whole):
             content = None if value is None else bytes(value)
-            self._take(NewRecord(key, content, header_tuple(headers), timestamp, partition))
+            self._take(NewRecord(key, content, header_tuple(headers), timestamp, partition))  # type: ignore[arg-type]  # it checks them
         elif is_whole:
             self._take(NewRecord.of(value))
         else:

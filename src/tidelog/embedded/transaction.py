@@ -211,10 +211,10 @@ class Transaction(OfOneProcess, Told):
     def append(
         self,
         topic: str,
-        value: bytes | NotGiven | None = NOT_GIVEN,
+        value: bytes | bytearray | memoryview | NotGiven | None = NOT_GIVEN,
         *,
         json: object = NOT_GIVEN,
-        key: bytes | None = None,
+        key: bytes | bytearray | memoryview | None = None,
         headers: Iterable[Header] = (),
         timestamp: Moment | None = None,
         partition: int | None = None,

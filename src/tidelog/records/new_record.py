@@ -23,7 +23,9 @@ BYTES_LIKE: Final = (bytes, bytearray, memoryview)
 _ENCODE: Final = "; encode it: text.encode()"
 _JSON: Final = "; as JSON: json.dumps(value).encode(), or json=value of append"
 
-GivenRecord: TypeAlias = "NewRecord | bytes | tuple[object, ...] | Mapping[str, object]"
+GivenRecord: TypeAlias = (
+    "NewRecord | bytes | bytearray | memoryview | tuple[object, ...] | Mapping[str, object]"
+)
 """What ``NewRecord.of`` takes."""
 
 
@@ -99,6 +101,8 @@ class NewRecord(NamedTuple):
             timestamp, partition = given.get("timestamp"), given.get("partition")
             return cls(given.get("key"), value, headers, timestamp, partition)  # type: ignore[arg-type]  # checked later
         hint = _ENCODE if isinstance(given, str) else ""
+        if isinstance(given, tuple):  # such as one that was read
+            hint = f" of {len(given)} parts; pass (key, value, headers, timestamp), or fewer"
         if given is None:
             hint = '; a record without a value is {"value": None}'
         raise InvalidArgument(

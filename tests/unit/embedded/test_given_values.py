@@ -504,3 +504,13 @@ def test_a_wait_of_less_than_nothing_is_refused(home: DataHome, logs: Logs) -> N
         ):
             with pytest.raises(InvalidArgument, match="idle_ms is a number of milliseconds, 0 or"):
                 next(records)
+
+
+def test_a_record_that_was_read_is_not_one_to_append(logs: Logs) -> None:
+    """The error says what of it to pass; it has a place of its own, too."""
+    logs.create_topic("t")
+    logs.append("t", b"v", key=b"k")
+
+    for wrong, parts in ((next(logs.read("t")), "ConsumedRecord of 10"), ((b"k",), "tuple of 1")):
+        with pytest.raises(InvalidArgument, match=rf"{parts} parts; pass \(key, value, headers"):
+            logs.append_all("t", [wrong])

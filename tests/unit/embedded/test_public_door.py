@@ -134,6 +134,7 @@ def test_a_program_needs_no_casts(tmp_path: Path) -> None:
         topic = assert_type(logs.create_topic("t", exist_ok=True), tidelog.Topic)
         appended = assert_type(logs.append("t", b"a"), tidelog.Appended)
         assert_type(logs.append_all("t", [b"b", (None, b"c"), {"value": b"d"}]), int)
+        assert_type(logs.append("t", bytearray(b"v"), key=memoryview(b"k")), tidelog.Appended)
         assert_type(logs.writer("t"), tidelog.TopicWriter)
         record = assert_type(next(logs.read("t")), tidelog.ConsumedRecord)
         assert_type(record.value, bytes | None)

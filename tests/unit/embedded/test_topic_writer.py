@@ -515,7 +515,7 @@ def test_a_buffer_can_be_used_again_for_the_next_record() -> None:
                 txn.append("t", buffer, key=buffer, headers=headers)  # type: ignore[arg-type]  # wrong
         writer.flush()
         found = [(one.key, one.value, one.headers) for one in directory.read("t")]
-        directory.append("t", memoryview(b"abcd")[::2])  # type: ignore[arg-type]  # wrong
+        directory.append("t", memoryview(b"abcd")[::2])
         last = [record.value for record in directory.read("t", start_offset=6)]
 
     taken = [(one, one, (("h", one[::-1]),)) for one in (b"a1", b"b2", b"c3")]
