@@ -76,6 +76,23 @@ def test_a_partition_that_is_offline_keeps_only_its_own_ids() -> None:
     run(scenario())
 
 
+def test_an_id_that_is_being_used_keeps_no_other_from_being_forgotten() -> None:
+    """It stays, and nothing is logged about it: it will not be unused any more."""
+
+    async def scenario() -> None:
+        clock = ManualClock()
+        async with BrokerHome(CrashFileSystem(), clock, timers=clock.scheduler()) as home:
+            for name in ("a", "b"):
+                await begun(home, name)
+            with home.broker._transactions._alone("a"):
+                expire_all(clock)
+                for _ in range(10):
+                    left = await transactions(home)
+            assert [one["transactionalId"] for one in left] == ["a"]
+
+    run(scenario())
+
+
 def expire_all(clock: ManualClock) -> None:
     """Let more time pass than ids are kept, until the next look for expired ones begins."""
     clock.set_time_of_day(clock.now_ms() + 8 * DAY_MS)
