@@ -22,8 +22,8 @@ class DropCause(Enum):
 
 
 _ADDED: Final = (
-    *("map_bytes_read", "map_records_read", "bytes_read", "bytes_written", "batches_read"),
-    *("batches_written", "batches_rewritten", "records_read", "records_written", "invalid_records"),
+    *("map_bytes_read", "bytes_read", "bytes_written"),
+    *("records_read", "records_written", "invalid_records"),
 )
 """The counts that ``CleanerStats.add`` adds."""
 
@@ -39,12 +39,8 @@ class CleanerStats:
     """
 
     map_bytes_read: int = 0
-    map_records_read: int = 0
     bytes_read: int = 0
     bytes_written: int = 0
-    batches_read: int = 0
-    batches_written: int = 0
-    batches_rewritten: int = 0
     records_read: int = 0
     records_written: int = 0
     invalid_records: int = 0

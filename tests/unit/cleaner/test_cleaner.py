@@ -151,10 +151,9 @@ def test_a_batch_that_stays_whole_keeps_its_bytes() -> None:
         log.roll()
         before = home.read("00000000000000000000.log")
 
-        cleaned = home.clean(log)
+        home.clean(log)
 
         assert before == home.read("00000000000000000000.log")
-        assert cleaned.stats.batches_rewritten == 0
 
 
 @pytest.mark.parametrize("codec", range(5))

@@ -81,7 +81,6 @@ class OffsetMapBuilder:
         """Put in the keys of some batches; return False if the map is full."""
         table, offset_map = self._table, self._map
         decompressed.walk(table, min_offset=self._start, keyed_only=True)
-        self._stats.map_records_read += decompressed.records
         done = offset_map.put(decompressed.data, table) if table.count else 0
         if done < table.count:
             # All batches before that of the first record that did not fit are in the map whole.

@@ -162,9 +162,6 @@ def update_stats(
     stats.records_read += counts[keys.SEEN_RECORDS]
     stats.records_written += counts[keys.SEEN_STAYING]
     stats.invalid_records += counts[keys.SEEN_KEYLESS]
-    stats.batches_read += len(decompressed.batches)
-    stats.batches_written += len(rewritten.batches)
-    stats.batches_rewritten += counts[keys.SEEN_REWRITTEN]
     stats.bytes_read += counts[keys.SEEN_BYTES]
     stats.bytes_written += len(rewritten.data)
     for index, cause in _CAUSE_OF_COUNT.items():
@@ -200,7 +197,6 @@ def _count_plainly(decompressed: DecompressedBatches, table: KeyTable, results: 
     counts[keys.SEEN_ABORTED] = int(records[is_aborted].sum())
     counts[keys.SEEN_MARKERS] = int(records[is_marker].sum())
     counts[keys.SEEN_EMPTY] = int(((records == 0) & (results == keys.DROPPED)).sum())
-    counts[keys.SEEN_REWRITTEN] = int((results == keys.REWRITTEN).sum())
     counts[keys.SEEN_BYTES] = int(batches.size.sum())
     return counts
 

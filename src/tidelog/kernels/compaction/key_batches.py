@@ -19,7 +19,6 @@ from tidelog.kernels.compaction.key_rows import (
     KEEP,
     KEY_COLUMNS,
     KEYLESS,
-    REWRITTEN,
     SEEN_ABORTED,
     SEEN_BYTES,
     SEEN_COLUMNS,
@@ -28,7 +27,6 @@ from tidelog.kernels.compaction.key_rows import (
     SEEN_KEYLESS,
     SEEN_MARKERS,
     SEEN_RECORDS,
-    SEEN_REWRITTEN,
     SEEN_STAYING,
     SEEN_SUPERSEDED,
     STATE_WORDS,
@@ -219,7 +217,6 @@ def collect_stats(
     for index in range(total):
         records = batches[RECORDS_COUNT, index]
         seen[SEEN_BYTES] = add64(seen[SEEN_BYTES], batches[SIZE, index])
-        seen[SEEN_REWRITTEN] += results[index] == REWRITTEN
         seen[SEEN_EMPTY] += records == 0 and results[index] == DROPPED
         if actions[index] & (FILTER | KEEP) != 0:
             continue

@@ -64,7 +64,7 @@ EMPTIED: Final = 1
 COPIED: Final = 2
 REWRITTEN: Final = 3
 
-# Counts of ``collect_stats``: records, except for the last three.
+# Counts of ``collect_stats``: records, except for the last two.
 SEEN_RECORDS: Final = 0
 SEEN_STAYING: Final = 1
 SEEN_SUPERSEDED: Final = 2
@@ -74,11 +74,9 @@ SEEN_ABORTED: Final = 5
 SEEN_MARKERS: Final = 6
 SEEN_EMPTY: Final = 7
 """Batches without records that were dropped."""
-SEEN_REWRITTEN: Final = 8
-"""Batches that were rewritten."""
-SEEN_BYTES: Final = 9
+SEEN_BYTES: Final = 8
 """Size in bytes of the batches as read."""
-SEEN_COLUMNS: Final = 10
+SEEN_COLUMNS: Final = 9
 
 # Elements of an offset map's state.
 KEY_LOW: Final = 0
