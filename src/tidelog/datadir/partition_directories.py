@@ -174,14 +174,8 @@ def live_partitions(fs: FileSystem, path: str) -> list[TopicPartition]:
 
     As ``survey``, but an empty directory with the name of a partition is one: it is not opened.
     """
-    links, live = PartitionLinks(fs, [path]), []
-    for name in fs.list(path):
-        key, directory = partition_of(name), os.path.join(path, name)
-        if key is None or not is_directory(fs, directory):
-            continue
-        if links.why_foreign(directory) is None:
-            live.append(key)
-    return sorted(live)
+    names = frozenset(fs.list(path))
+    return survey(fs, path, listed=names, names=names).live
 
 
 def find_copies(fs: FileSystem, path: str) -> Iterator[tuple[TopicPartition, str]]:
