@@ -73,25 +73,25 @@ class Cleaning:
             yield lambda: manager.check(key)
         finally:
             self._in_use.discard(key)
-            # Else ``stop`` would wait for ever, also where an interrupt breaks off the first try.
-            try:
-                manager.done_by(owner, key)
-            except BaseException:
-                manager.done_by(owner, key)
-                raise
+            self._end_use(owner, key)
 
     @contextmanager
     def exclusive_if_free(self, key: Key) -> Iterator[bool]:
         """Yield whether a partition was free; if so it is in exclusive use during the body."""
-        manager, owner = self.manager, object()
+        owner = object()
         try:
-            yield manager.maybe_begin(key, owner)
+            yield self.manager.maybe_begin(key, owner)
         finally:
-            try:
-                manager.done_by(owner, key)
-            except BaseException:  # as above
-                manager.done_by(owner, key)
-                raise
+            self._end_use(owner, key)
+
+    def _end_use(self, owner: object, key: Key) -> None:
+        """End the exclusive use of a partition, if it has begun."""
+        # Else ``stop`` would wait for ever, also where an interrupt breaks off the first try.
+        try:
+            self.manager.done_by(owner, key)
+        except BaseException:
+            self.manager.done_by(owner, key)
+            raise
 
     def check_settings(self, config: BrokerConfig) -> None:
         """Raise InvalidConfig if the running cleaner cannot take these settings."""
