@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import os
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
 from tidelog.broker.client_request import FOLLOW
@@ -237,16 +237,13 @@ class JoinedLogs(JoinedReads):
     ) -> None:
         """Change a topic's settings, durably; arguments and errors as ``Logs.alter_topic``."""
         given = changed_settings(config, settings)
-        steps: list[dict[str, Any]] = [
-            {"name": key, "value": value, "configOperation": _SET} for key, value in given.items()
+        changes: list[tuple[str, str | None, int]] = [
+            *((key, value, _SET) for key, value in given.items()),
+            *((key, None, _DELETE) for key in listed("unset", unset)),
+            *((key, None, FOLLOW) for key in listed("follow", follow)),
         ]
-        steps += [
-            {"name": key, "value": None, "configOperation": _DELETE}
-            for key in listed("unset", unset)
-        ]
-        steps += [
-            {"name": key, "value": None, "configOperation": FOLLOW}
-            for key in listed("follow", follow)
+        steps = [
+            {"name": key, "value": value, "configOperation": step} for key, value, step in changes
         ]
         resource = {"resourceType": _TOPIC, "resourceName": name, "configs": steps}
         answer = self._door.ask("IncrementalAlterConfigs", 1, resources=[resource])
