@@ -11,13 +11,13 @@ import sys
 from tempfile import SpooledTemporaryFile  # noqa: TID251 - no file of a log, and without a name
 from typing import TYPE_CHECKING, Any, Final
 
+from tidelog.env.attempts import Closable
 from tidelog.explain.printable_text import printable
 from tidelog.records.json.json_record import Encoding, bytes_as_text
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable, Iterable
-    from typing import Self
 
     from tidelog.cleaner.compaction_facts import CompactionFacts
     from tidelog.cleaner.rewriting.filter_result import DroppedRecords, ExplainedDrop
@@ -28,19 +28,17 @@ _MEMORY_BYTES: Final = 1 << 20
 """Bytes of lines up to which no file is needed."""
 
 
-class DroppedLines:
+class DroppedLines(Closable):
     """Keeps the lines about one log until they are printed; closed by the end of a ``with``."""
 
     def __init__(self, args: Namespace) -> None:
         self._line_of_drop = _json_line if args.json else _text_line
-        self._file = SpooledTemporaryFile(  # noqa: SIM115 - closed by ``__exit__``
+        self._file = SpooledTemporaryFile(  # noqa: SIM115 - closed by ``close``
             _MEMORY_BYTES, "w+", encoding="utf-8", newline="\n"
         )
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Delete the file."""
         self._file.close()
 
     def begin(self, key: TopicPartition) -> Callable[[DroppedRecords], None]:
