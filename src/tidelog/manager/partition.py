@@ -214,11 +214,6 @@ class Partition(OfOneProcess, Told):
     # The role
 
     @property
-    def is_leader(self) -> bool:
-        """Whether the partition takes the appends of clients; else it copies its leader's."""
-        return self._is_leader
-
-    @property
     def leader_epoch(self) -> int:
         """The epoch of ``lead`` or ``follow``; before them that which the log continues in."""
         return self._log.leader_epoch if self._leader_epoch is None else self._leader_epoch

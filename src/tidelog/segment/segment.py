@@ -160,11 +160,6 @@ class LogSegment(SegmentReader):
         return self._files.txn_index
 
     @property
-    def offset_of_max_timestamp(self) -> int:
-        """Last offset of the first batch that has ``max_timestamp``."""
-        return self.largest_so_far().offset
-
-    @property
     def is_open(self) -> bool:
         """Whether the .log file has a descriptor, as it does once it was read or written."""
         return self._files.is_open

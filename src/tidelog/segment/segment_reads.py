@@ -53,10 +53,6 @@ class OffsetLookup(Protocol):
 class TimeLookup(Protocol):
     """Where to begin the search for a timestamp."""
 
-    @property
-    def last_entry(self) -> TimestampOffset:
-        """The last entry; (-1, base offset) if there is none."""
-
     def lookup(self, timestamp: int) -> TimestampOffset:
         """Return the last entry at or before ``timestamp``; (-1, base offset) if none."""
 

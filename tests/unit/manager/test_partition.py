@@ -216,7 +216,9 @@ def test_a_role_of_an_older_epoch_is_refused(enter: Callable[[Partition, int], N
 
     with pytest.raises(FencedLeaderEpoch):
         enter(partition, 4)
-    assert (partition.leader_epoch, partition.is_leader) == (5, True)
+    assert partition.leader_epoch == 5
+    with pytest.raises(NotLeaderOrFollower, match="t-0 is a leader in leader epoch 5"):
+        partition.append_as_follower(b"", high_watermark=1)
 
 
 def test_a_follower_has_the_leaders_watermark_within_its_own_log() -> None:

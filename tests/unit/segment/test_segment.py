@@ -216,12 +216,12 @@ def test_a_short_write_is_truncated(room: Room) -> None:
 def test_the_maximum_timestamp_comes_with_the_last_offset_of_its_batch(room: Room) -> None:
     """The first such batch counts; an empty segment has none."""
     segment = room.segment(40)
-    assert (segment.max_timestamp, segment.offset_of_max_timestamp) == (-1, 40)
+    assert segment.largest_so_far() == (-1, 40)
 
     room.append(segment, [40, 41], [9, 3])
     room.append(segment, [42], [9])
 
-    assert (segment.max_timestamp, segment.offset_of_max_timestamp) == (9, 41)
+    assert segment.largest_so_far() == (9, 41)
 
 
 def test_a_reopened_segment_takes_the_maximum_from_the_time_index(room: Room) -> None:
