@@ -84,19 +84,13 @@ def decompress(data: memoryview, limit: int, _magic: int) -> bytes:
     Stricter than zstd-jni, Kafka's reader, in one point: zstd-jni silently drops a truncated
     further frame.
     """
-    at, left = 0, limit
+    left = limit
     parts: list[bytes] = []
     try:
-        while at < len(data):
-            skipped_to = _skip(data, at)
-            if skipped_to is not None:
-                at = skipped_to
-                continue
-            frame = _measure(data, at)
-            part = _read(data[at : frame.end], frame, left, limit)
+        for framed, frame in _frames(data):
+            part = _read(framed, frame, left, limit)
             parts.append(part)
             left -= len(part)
-            at = frame.end
     except zstandard.ZstdError as error:
         raise CorruptMessage(f"zstd data is damaged: {error}") from error
     return parts[0] if len(parts) == 1 else b"".join(parts)
@@ -104,18 +98,25 @@ def decompress(data: memoryview, limit: int, _magic: int) -> bytes:
 
 def pieces(data: memoryview, piece_bytes: int) -> Iterator[bytes]:
     """Yield what ``decompress`` returns, up to ``piece_bytes`` at a time."""
-    at = 0
     try:
-        while at < len(data):
-            end = _skip(data, at)
-            if end is None:
-                end = _measure(data, at).end
-                with zstandard.ZstdDecompressor().stream_reader(data[at:end]) as reader:
-                    while part := reader.read(piece_bytes):
-                        yield part
-            at = end
+        for framed, _ in _frames(data):
+            with zstandard.ZstdDecompressor().stream_reader(framed) as reader:
+                while part := reader.read(piece_bytes):
+                    yield part
     except zstandard.ZstdError as error:
         raise CorruptMessage(f"zstd data is damaged: {error}") from error
+
+
+def _frames(data: memoryview) -> Iterator[tuple[memoryview, _Frame]]:
+    """Yield the bytes of each frame and what its headers say, without skippable frames."""
+    at = 0
+    while at < len(data):
+        end = _skip(data, at)
+        if end is None:
+            frame = _measure(data, at)
+            end = frame.end
+            yield data[at:end], frame
+        at = end
 
 
 def _skip(data: memoryview, at: int) -> int | None:
