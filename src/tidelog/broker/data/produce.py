@@ -223,11 +223,11 @@ def _check_all_taken(responses: list[dict[str, Any]]) -> None:
 
 
 def _has_transactional(request: Request) -> bool:
-    for topic in request.values["topicData"]:
-        for given in topic["partitionData"]:
-            if given["records"] and is_transactional(given["records"]):
-                return True
-    return False
+    return any(
+        given["records"] and is_transactional(given["records"])
+        for topic in request.values["topicData"]
+        for given in topic["partitionData"]
+    )
 
 
 def _unauthorized(request: Request) -> list[dict[str, Any]]:
