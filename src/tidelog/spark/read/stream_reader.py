@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tidelog.spark.read.stream_offsets import Json
 
 # Spark chooses the names of these methods.
-# ruff: noqa: N802
+# ruff: noqa: N802, N815
 
 
 class StreamReader(DataSourceStreamReader):
@@ -92,21 +92,11 @@ class RefusedStreamReader(DataSourceStreamReader):
         self._error = error
 
     @plain_errors()
-    def _refuse(self) -> NoReturn:
+    def _refuse(self, *_: object) -> NoReturn:
         raise self._error
 
-    def initialOffset(self) -> NoReturn:
-        """Raise the error."""
-        self._refuse()
+    initialOffset = partitions = read = _refuse  # type: ignore[assignment]  # it takes any
 
     def latestOffset(self) -> NoReturn:  # type: ignore[override]  # of all releases
-        """Raise the error."""
-        self._refuse()
-
-    def partitions(self, start: Json, end: Json) -> NoReturn:  # noqa: ARG002 - Spark's signature
-        """Raise the error."""
-        self._refuse()
-
-    def read(self, partition: InputPartition) -> NoReturn:  # noqa: ARG002 - Spark's signature
-        """Raise the error."""
+        """Raise the error; by its parameters Spark decides how to call it."""
         self._refuse()
