@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import threading
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -246,10 +246,8 @@ class ObjectStore:
     def delete(self, name: str) -> None:
         """Delete an object; nothing happens if there is none."""
         STORE_COUNTS.add("delete")
-        try:
+        with suppress(ObjectNotFound):
             self._asked(name, lambda store, obstore: obstore.delete(store, name))
-        except ObjectNotFound:
-            return
 
     def directories(self, prefix: str = "") -> list[str]:
         """Return the names of the directories in a directory, in order."""
