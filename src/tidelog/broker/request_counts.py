@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.protocol.apis import apis
 from tidelog.env.clock import MS_PER_S
-from tidelog.manager.metrics.metric import Metric, metrics_of
+from tidelog.manager.metrics.metric import Metric, metrics_of, timer_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -44,8 +44,8 @@ class RequestCounts:
                 ("LocalTimeMs", total - waited),
                 ("RemoteTimeMs", waited),
             ):
-                for part, value in (("count", count), ("sum", seconds * MS_PER_S)):
-                    yield Metric(*_REQUESTS, name, tags, value, "summary", part)
+                total_ms = seconds * MS_PER_S
+                yield from timer_metrics(*_REQUESTS, name, tags, count=count, total_ms=total_ms)
         yield Metric("kafka.server", "socket-server-metrics", "connection-count", (), connections)
         yield Metric("tidelog", "Broker", "ConnectionsClosedCount", (), self.closed, "counter")
         yield from metrics_of(*_GROUPS, (), groups)

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING
 from tidelog.codec.uuid_text import format_uuid
 from tidelog.errors import TidelogError
 from tidelog.log.loading.cut_files import is_cut_name
-from tidelog.manager.metrics.metric import Metric, in_percent, metrics_of, tags_of
+from tidelog.manager.metrics.metric import (
+    Metric,
+    in_percent,
+    metrics_of,
+    tags_of,
+    timer_metrics,
+)
 from tidelog.staging.finished import read_finished
 from tidelog.staging.manifest_names import waiting_hashes
 
@@ -36,7 +42,11 @@ def collect(shared: Shared, flush_times: FlushTimes, progress: LoadProgress | No
     metrics = [
         *_directory_metrics(shared, progress),
         *_manager_metrics(shared),
-        *_flush_metrics(flush_times),
+        *timer_metrics(
+            *("kafka.log", "LogFlushStats", "LogFlushRateAndTimeMs", ()),
+            count=flush_times.count,
+            total_ms=flush_times.total_ms,
+        ),
         *registry.counters.metrics(),
     ]
     for key, log in sorted(registry.logs().items()):
@@ -190,12 +200,6 @@ def _manager_metrics(shared: Shared) -> Iterator[Metric]:
     for path, size_bytes in sizes.items():
         tags = (("logDirectory", path),)
         yield Metric("tidelog", "LogManager", "LogDirectorySize", tags, size_bytes)
-
-
-def _flush_metrics(times: FlushTimes) -> Iterator[Metric]:
-    for part, value in (("count", times.count), ("sum", times.total_ms)):
-        name = ("kafka.log", "LogFlushStats", "LogFlushRateAndTimeMs")
-        yield Metric(*name, (), value, "summary", part)
 
 
 def _cleaner_metrics(cleaner: LogCleaner, directories: Iterable[str]) -> Iterator[Metric]:

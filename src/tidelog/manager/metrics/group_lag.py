@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.errors import KafkaStorageError
 from tidelog.manager.consumer_groups import Groups, is_of_live_topic
-from tidelog.manager.metrics.metric import Metric
+from tidelog.manager.metrics.metric import Metric, tags_of
 from tidelog.readonly.group_positions import lag_of
 from tidelog.segment.filenames import TopicPartition
 
@@ -47,11 +47,7 @@ class GroupLag:
         for group, found in sorted(positions.items()):
             for key, position in sorted(found.items()):
                 if key in ends and is_of_live_topic(key, position, topics):
-                    tags = (
-                        ("consumergroup", group),
-                        ("topic", key.topic),
-                        ("partition", str(key.partition)),
-                    )
+                    tags = (("consumergroup", group), *tags_of(key))
                     lag = lag_of(position.offset, *ends[key])
                     yield Metric("kafka", "consumergroup", "lag", tags, lag)
 

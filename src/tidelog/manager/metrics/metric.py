@@ -66,6 +66,14 @@ def metrics_of(
         yield Metric(group, type_, name, tags, value, kind)
 
 
+def timer_metrics(
+    group: str, type_: str, name: str, tags: Tags, *, count: float, total_ms: float
+) -> Iterator[Metric]:
+    """Yield the two numbers of a timer."""
+    yield Metric(group, type_, name, tags, count, "summary", "count")
+    yield Metric(group, type_, name, tags, total_ms, "summary", "sum")
+
+
 def in_percent(size_bytes: int, limit_bytes: int) -> int:
     """Return a size in whole percent of a limit; 0 where there is none."""
     return size_bytes * 100 // limit_bytes if limit_bytes > 0 else 0

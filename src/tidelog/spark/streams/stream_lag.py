@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.codec.uuid_text import parse_uuid
 from tidelog.errors import InvalidArgument
-from tidelog.manager.metrics.metric import Metric, metrics_of
+from tidelog.manager.metrics.metric import Metric, metrics_of, tags_of
 from tidelog.spark.read.stream_offsets import StreamOffset
 
 if TYPE_CHECKING:
@@ -99,8 +99,7 @@ class StreamProgress:
         """Yield gauges of the stream, and of each partition that it reads."""
         tags = (("logDirectory", directory), ("queryId", self.query_id), ("query", self.query))
         for key, lag in sorted(self.behind.items()):
-            place = (("topic", key.topic), ("partition", str(key.partition)))
-            yield Metric(GROUP, TYPE, "OffsetsBehindLatest", (*tags, *place), lag)
+            yield Metric(GROUP, TYPE, "OffsetsBehindLatest", (*tags, *tags_of(key)), lag)
         of_stream = {
             "MaxOffsetsBehindLatest": self.max_behind,
             "MinOffsetsBehindLatest": self.min_behind,
