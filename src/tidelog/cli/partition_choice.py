@@ -10,7 +10,6 @@ from tidelog.cli.progress import current_line
 from tidelog.cli.terminal import print_counts, print_message
 from tidelog.datadir.catalogue import METADATA_TOPIC
 from tidelog.datadir.partition_directories import is_directory, is_partition_directory
-from tidelog.env.files import is_gone
 from tidelog.env.paths import absolute_path, absolute_place
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import (
@@ -22,7 +21,7 @@ from tidelog.errors import (
 )
 from tidelog.exit_codes import is_damage
 from tidelog.readonly.absent_partitions import BY_FLAG
-from tidelog.readonly.read_again import MAY_PASS, read_again
+from tidelog.readonly.read_again import MAY_PASS, read_again, was_deleted
 from tidelog.readonly.read_files import reading
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.readonly.read_only_log import open_read_only
@@ -171,8 +170,8 @@ class ChosenPartitions(NamedTuple):
         fs = self.directory.fs
         try:
             return [read_again(fs, place.path, partial(question, place))]
-        except MAY_PASS:
-            if not is_gone(fs, place.path):
+        except MAY_PASS as error:
+            if not was_deleted(fs, place.path, error):
                 raise
             moved = self.moved(place)
             if moved is not None:

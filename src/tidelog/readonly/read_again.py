@@ -33,3 +33,11 @@ def read_again(fs: FileSystem, directory: str, question: Callable[[], T]) -> T:
             if is_gone(fs, directory):
                 raise
     return question()
+
+
+def was_deleted(fs: FileSystem, directory: str, error: Exception) -> bool:
+    """Return whether an error of ``read_again`` is that of a partition that was deleted.
+
+    Its directory may be there again by now, of a topic that was created since.
+    """
+    return isinstance(error, UnknownTopicOrPartition) or is_gone(fs, directory)

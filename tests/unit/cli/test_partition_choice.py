@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 from tests.machinery.directory_home import DataHome
 
-from tidelog.cli.partition_choice import choose_partitions
+from tidelog.cli.partition_choice import Place, choose_partitions
 from tidelog.errors import (
     InvalidArgument,
     InvalidTopic,
     UnknownTopicOrPartition,
 )
+from tidelog.readonly import read_again
 
 
 def home() -> DataHome:
@@ -134,3 +135,21 @@ def test_a_partition_directory_has_a_legal_name(name: str) -> None:
     with pytest.raises(InvalidTopic) as caught:
         choose_partitions(made.fs, [path])
     assert str(caught.value).isprintable()
+
+
+def test_a_partition_that_is_created_again_as_soon_as_it_is_deleted_was_deleted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is gone as it is opened, and there again when that is looked at once more."""
+    gone = iter([True, False])
+    monkeypatch.setattr(read_again, "is_gone", lambda *_: next(gone))
+
+    def read(place: Place) -> int:
+        if place.partition == 2:
+            raise UnknownTopicOrPartition("no partition b-2")
+        return place.partition
+
+    chosen = choose_partitions(home().fs, ["/data"], ["b"], allow_partial=True)
+
+    assert [answer for _, answer in chosen.look("cat", read)] == [10]
+    assert capsys.readouterr().err == "tidelog cat: b-2 was deleted while it was read\n"

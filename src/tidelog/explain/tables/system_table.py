@@ -16,7 +16,6 @@ from tidelog.codec.shown_rows import Stored, as_json, fields_of, shape_of
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.log_config import LogConfig
 from tidelog.datadir.effective_config import NO_SETTINGS
-from tidelog.env.files import is_gone
 from tidelog.errors import TidelogError
 from tidelog.exit_codes import is_damage
 from tidelog.explain.plans.directory_retention import DirectoryRetention
@@ -24,7 +23,7 @@ from tidelog.explain.plans.plan_terms import PlanTerms
 from tidelog.explain.transactional_ids import TransactionalIds
 from tidelog.explain.verify.verify_files import CheckpointLines
 from tidelog.readonly.absent_partitions import BY_ARGUMENT
-from tidelog.readonly.read_again import MAY_PASS, read_again
+from tidelog.readonly.read_again import MAY_PASS, read_again, was_deleted
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.readonly.read_only_topic import ReadOnlyTopic
 from tidelog.segment.filenames import TopicPartition
@@ -249,8 +248,8 @@ class SystemTable:
                 has_begun = True
                 yield from first
                 yield from rest
-            except MAY_PASS:
-                if not is_gone(source.fs, path):
+            except MAY_PASS as error:
+                if not was_deleted(source.fs, path, error):
                     raise
                 moved = source.directory.path_of_moved(*key, path)
                 if has_begun and moved is not None:
