@@ -97,3 +97,31 @@ def test_the_next_segment_begins_at_the_end_or_around_the_start() -> None:
     assert not raised.can_add(16, 20)
     assert both.can_add(10, 20)
     assert not both.can_add(9, 20)
+
+
+def test_a_truncation_leaves_what_lies_below_it() -> None:
+    """Segments, and gaps that end there; at the end it changes nothing."""
+    one = entry(0, 10)
+    operations = (Add(one), Skip(10, 12, NOT_ON_DISK), Skip(12, 15, NOT_ON_DISK))
+
+    for offset, ends in ((15, [12, 15]), (12, [12]), (10, [])):
+        state = state_of(operations, (Truncate(offset),))
+        assert ([skip.end for skip in state.skips], state.end) == (ends, offset)
+        assert state.entries == [one]
+
+
+def test_the_start_of_a_log_may_be_said_again() -> None:
+    """Why it is there may have changed; it never falls."""
+    state = state_of((Start(10, "time"),), (Start(10, "size"),))
+
+    assert (state.start, state.start_why) == (10, "size")
+    with pytest.raises(CorruptArchive, match="the start falls to 9"):
+        state_of((Start(10, "time"),), (Start(9, "time"),))
+
+
+def test_where_the_log_was_cleaned_is_kept_by_versions_that_do_not_say() -> None:
+    """A release that knows nothing of it writes such."""
+    state = state_of((Add(entry(0, 10)),))
+    for cleaned, expected in ((7, 7), (0, 7), (9, 9)):
+        state.apply(Delta(state.version + 1, NONCE, 1, (), cleaned))
+        assert state.log_cleaned == expected
