@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 from tests.unit.staging.test_finished import DATA, home, read_as_another_process
 
+from tidelog.codec.checkpoint_file import MAX_FILE_BYTES
 from tidelog.errors import KafkaStorageError, MissingStreamBatches, OldStreamBatch
 from tidelog.staging import finished
 from tidelog.staging.finished import (
@@ -150,7 +151,8 @@ def test_what_another_directory_has_committed_is_known_here() -> None:
 
 
 def test_a_table_that_has_no_room_refuses_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before it begins; what is awaited is looked up only then."""
+    """Before it begins; what is awaited is looked up only then. A replay may need more."""
+    assert finished.MAX_TABLE_BYTES < MAX_FILE_BYTES
     files, asked = home(), []
     known = by_id(named("a"))
     write_finished(files, DATA, {}, known["a"])
@@ -177,6 +179,14 @@ def test_a_table_that_has_no_room_refuses_the_commit(monkeypatch: pytest.MonkeyP
     with pytest.raises(KafkaStorageError, match="would have"):
         add_finished(files, DATA, [named("b")])
     assert set(read_finished(files, DATA)) == {"a"}
+
+
+def test_the_form_of_the_file_is_one_that_this_release_and_later_ones_read() -> None:
+    """An earlier one refuses the version, instead of forgetting what it does not know."""
+    files = home()
+    write_finished(files, DATA, {}, named("a"))
+
+    assert files.read(f"{DATA}/{FINISHED_FILE}").startswith(b'{"version": 4, "transactions": [')
 
 
 def test_a_topic_is_written_by_those_that_named_it() -> None:

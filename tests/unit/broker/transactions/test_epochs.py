@@ -32,6 +32,8 @@ from tidelog.readonly.transactional_id import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tidelog.manager.partition import Partition
+
 
 def test_each_producer_gets_the_next_epoch() -> None:
     """None is left out: a client counts those that remain before its id is used up."""
@@ -39,6 +41,34 @@ def test_each_producer_gets_the_next_epoch() -> None:
     async def test(home: BrokerHome) -> None:
         producers = [await begun(home) for _ in range(3)]
         assert producers == [(producers[0][0], epoch) for epoch in range(3)]
+
+    with_broker(test)
+
+
+def test_a_producer_that_asks_again_gets_the_next_epoch() -> None:
+    """As a client does after an error that it cannot recover from otherwise."""
+
+    async def test(home: BrokerHome) -> None:
+        producer, epoch = await begun(home)
+        answer = await home.ask(
+            *("InitProducerId", 4),
+            transactionalId="x",
+            transactionTimeoutMs=60_000,
+            producerId=producer,
+            producerEpoch=epoch,
+        )
+        assert (answer["producerId"], answer["producerEpoch"]) == (producer, epoch + 1)
+
+    with_broker(test)
+
+
+def test_the_transaction_that_the_producer_before_has_left_open_takes_one_epoch() -> None:
+    """It is aborted with that, which fences it in each partition; the next one is given out."""
+
+    async def test(home: BrokerHome) -> None:
+        producer, epoch = await begun(home)
+        await add(home, (producer, epoch))
+        assert await begun(home) == (producer, epoch + 2)
 
     with_broker(test)
 
@@ -100,11 +130,14 @@ def test_a_producer_writes_by_its_own_id_and_epoch() -> None:
     with_broker(test)
 
 
-def test_the_shortest_timeout_is_a_millisecond() -> None:
-    """A producer that asks for it gets an epoch."""
+@pytest.mark.parametrize("timeout_ms", [1, 900_000])
+def test_a_timeout_is_a_millisecond_to_fifteen_minutes(timeout_ms: int) -> None:
+    """A producer that asks for either gets an epoch."""
 
     async def test(home: BrokerHome) -> None:
-        answer = await home.ask("InitProducerId", 4, transactionalId="x", transactionTimeoutMs=1)
+        answer = await home.ask(
+            "InitProducerId", 4, transactionalId="x", transactionTimeoutMs=timeout_ms
+        )
         assert code(answer) is ErrorCode.NONE
 
     with_broker(test)
@@ -131,6 +164,34 @@ def test_an_end_that_cannot_be_written_is_written_later(monkeypatch: pytest.Monk
             assert await described(home) == "PrepareCommit"
         assert (await home.fetch("t", isolation=1))["lastStableOffset"] == 2
         home.clock.advance(1000)
+        assert await ended(home) == "CompleteCommit"
+
+    with_clock(test)
+
+
+def test_a_marker_that_may_not_be_durable_is_written_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What was decided is durable, and so the client has its answer."""
+
+    async def test(home: BrokerHome) -> None:
+        producer = await begun(home)
+        await add(home, producer)
+        await write(home, producer, b"a", 0)
+        plain = home.broker._flushes.wait
+
+        async def wait(partition: Partition) -> None:
+            if partition.topic == "t":
+                raise KafkaStorageError("the disk failed")
+            await plain(partition)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(home.broker._flushes, "wait", wait)
+            assert await end(home, producer) is ErrorCode.NONE
+            assert await described(home) == "PrepareCommit"
+        home.clock.advance(999)
+        assert await described(home) == "PrepareCommit"
+        home.clock.advance(1)
         assert await ended(home) == "CompleteCommit"
 
     with_clock(test)

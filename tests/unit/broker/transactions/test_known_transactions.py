@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from tests.machinery.broker_home import BrokerHome, add, begun, end, with_broker, with_clock
 
 from tidelog.error_codes import ErrorCode
+from tidelog.readonly.transactional_id import TRANSACTIONS_TOPIC
 from tidelog.segment.filenames import TopicPartition
 
 PLACE = TopicPartition("t", 0)
@@ -75,3 +77,47 @@ def test_partitions_are_added_to_a_transaction_as_it_goes() -> None:
         assert ends == [1, 1]
 
     with_broker(test)
+
+
+def test_what_is_in_a_transaction_already_is_not_written_down_again() -> None:
+    """A client repeats a request whose answer was lost."""
+
+    async def test(home: BrokerHome) -> None:
+        producer = await begun(home)
+        log = home.logs.partition(TRANSACTIONS_TOPIC, 0).log
+        assert await add(home, producer) is ErrorCode.NONE
+        before = log.log_end_offset
+        assert await add(home, producer) is ErrorCode.NONE
+        assert log.log_end_offset == before
+
+    with_broker(test)
+
+
+def test_records_for_a_partition_that_is_not_in_the_transaction_are_refused() -> None:
+    """Nothing would end them there."""
+
+    async def test(home: BrokerHome) -> None:
+        home.logs.create_topic("u")
+        producer = await begun(home)
+        await add(home, producer)
+        batch = {"transactional": True, "producer_id": producer[0], "producer_epoch": 0}
+        answer = await home.produce("u", b"a", base_sequence=0, **batch)
+        assert ErrorCode(answer["errorCode"]) is ErrorCode.INVALID_TXN_STATE
+
+    with_broker(test)
+
+
+def test_a_coordinator_that_is_closed_aborts_nothing() -> None:
+    """The next one does, which may have given the client its time again."""
+
+    async def test(home: BrokerHome) -> None:
+        await add(home, await begun(home))
+        log = home.logs.partition(TRANSACTIONS_TOPIC, 0).log
+        await home.broker.close()
+        before = log.log_end_offset
+        home.clock.advance(60_000)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert log.log_end_offset == before
+
+    with_clock(test)
