@@ -133,24 +133,12 @@ _NOT_OF_TOPICS: Final = {
 def topic_settings(
     config: Mapping[str, SettingValue] | None, keywords: Mapping[str, object]
 ) -> dict[str, str]:
-    """Return the settings of a new topic; InvalidArgument if some are given as keywords."""
+    """Return the settings of a topic; InvalidArgument if some are given as keywords."""
     for name in _NOT_OF_TOPICS.keys() & keywords.keys():
         raise InvalidArgument(_NOT_OF_TOPICS[name])
     if keywords:
         raise InvalidArgument(f"a topic's settings go into config={from_keywords(keywords)!r}")
     return from_mapping({} if config is None else config)
-
-
-def changed_settings(
-    config: Mapping[str, SettingValue] | None, keywords: Mapping[str, object]
-) -> dict[str, str]:
-    """Return the settings to change of a topic; errors as ``topic_settings``.
-
-    A keyword ``settings`` stands for ``config``, which was called that before.
-    """
-    if config is None and keywords.keys() == {"settings"}:
-        return from_mapping(keywords["settings"])  # type: ignore[arg-type]  # it checks it
-    return topic_settings(config, keywords)
 
 
 def from_mapping(settings: Mapping[str, SettingValue] | Mapping[str, object]) -> dict[str, str]:

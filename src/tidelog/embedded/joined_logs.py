@@ -17,7 +17,7 @@ from tidelog.codec.given_values import check_partition, listed
 from tidelog.codec.one_line import first_names
 from tidelog.codec.uuid_text import ZERO_ID
 from tidelog.config.log_config import LogConfig
-from tidelog.config.sources import changed_settings, topic_settings
+from tidelog.config.sources import topic_settings
 from tidelog.datadir.partition_directories import check_data_directory
 from tidelog.embedded.busy_directory import BusyDirectory
 from tidelog.embedded.door_client import DoorClient, check_answer
@@ -236,7 +236,7 @@ class JoinedLogs(JoinedReads):
         **settings: object,
     ) -> None:
         """Change a topic's settings, durably; arguments and errors as ``Logs.alter_topic``."""
-        given = changed_settings(config, settings)
+        given = topic_settings(config, settings)
         changes: list[tuple[str, str | None, int]] = [
             *((key, value, _SET) for key, value in given.items()),
             *((key, None, _DELETE) for key in listed("unset", unset)),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, overload
 
 from tidelog.codec.compression import Codec
 from tidelog.codec.given_values import check_partition, listed
-from tidelog.config.sources import changed_settings, topic_settings
+from tidelog.config.sources import topic_settings
 from tidelog.embedded.drawings import DrawnLogs
 from tidelog.embedded.group_reader import GroupReader
 from tidelog.embedded.group_source import OwnLogs
@@ -230,11 +230,11 @@ class Logs(OfOneProcess, DrawnLogs):
             config: settings and their new values, as for ``create_topic``.
             unset: settings of its own that it drops.
             follow: birth values that it drops, so that each process that opens it decides.
-            settings: as for ``create_topic``. ``settings=`` is the former name of ``config``.
+            settings: as for ``create_topic``.
 
         Raises as ``LogManager.alter_topic``.
         """
-        given = changed_settings(config, settings), listed("unset", unset), listed("follow", follow)
+        given = topic_settings(config, settings), listed("unset", unset), listed("follow", follow)
         return self._shown(self.manager.alter_topic(name, *given))
 
     def delete_topic(self, name: str) -> None:

@@ -442,15 +442,14 @@ def test_settings_in_another_form_than_a_mapping_are_refused(logs: Logs, wrong: 
 
 
 def test_a_topic_is_altered_as_it_is_created(logs: Logs) -> None:
-    """By ``config``; its former name ``settings`` is still taken, and keywords are refused."""
+    """By ``config``; keywords are refused."""
     logs.create_topic("t", config={"retention.ms": 5})
 
     logs.alter_topic("t", config={"flush.ms": 1})
     logs.alter_topic("t", {"flush.messages": 2})
-    logs.alter_topic("t", settings={"segment.ms": 3})
     logs.alter_topic("t", unset=["retention.ms"])
 
-    assert logs.topic("t").config == {"flush.ms": "1", "flush.messages": "2", "segment.ms": "3"}
+    assert logs.topic("t").config == {"flush.ms": "1", "flush.messages": "2"}
     with pytest.raises(InvalidArgument, match=r"go into config=\{'retention.ms': '5'\}"):
         logs.alter_topic("t", retention_ms=5)
     with pytest.raises(InvalidArgument, match="go into config="):
