@@ -30,8 +30,8 @@ EPOCH = 4
 class Home(LogHome):
     """A log with some records, and a move of three batches that is to follow them."""
 
-    def __init__(self, *, is_adopted: bool = False) -> None:
-        super().__init__()
+    def __init__(self, *, is_adopted: bool = False, **settings: Any) -> None:
+        super().__init__(**settings)
         self.log: Log = self.open()
         self.append(*[OTHER] * EARLIER)
         self.move = Move(
@@ -45,6 +45,15 @@ class Home(LogHome):
         """Append batches as the leader of an epoch does."""
         for batch in batches:
             self.log.append_as_leader(batch, epoch)
+
+    def damage(self, at: int) -> None:
+        """Flip a bit in the last segment, and open the log again."""
+        name = self.log.segments.active.path.rpartition("/")[2]
+        self.log.close()
+        data = bytearray(self.read(name))
+        data[at] ^= 1
+        self.write(name, data)
+        self.log = self.open()
 
     def journal(self, *moves: Move) -> Journal:
         """Return the journal of these moves."""
@@ -171,12 +180,8 @@ def test_an_adopted_file_whose_records_are_damaged_is_not_found() -> None:
     """The digest covers only headers, and the checksums in them the rest."""
     home = Home(is_adopted=True)
     assert home.place(home.move)[0] is None
-    name = home.log.segments.active.path.rpartition("/")[2]
-    home.log.close()
-    data = bytearray(home.read(name))
-    data[-1] ^= 1
-    home.write(name, data)
-    home.log = home.open()
+    home.damage(len(BATCHES[0]) - 1)
+    assert home.log.log_end_offset == END
 
     with pytest.raises(KafkaStorageError, match="does not hold the file"):
         home.find()
@@ -194,3 +199,45 @@ def test_what_was_deleted_or_lost_leaves_open_what_was_there() -> None:
     home.log.truncate_to(EARLIER - 1)
     with pytest.raises(KafkaStorageError, match=f"ends at {EARLIER - 1}, below offset {EARLIER}"):
         home.find()
+
+
+def test_a_batch_that_is_damaged_in_the_log_is_none_of_the_move() -> None:
+    """Nobody can read it: its records are written once more."""
+    home = Home()
+    home.append(*BATCHES)
+    home.damage(EARLIER * len(OTHER) + len(BATCHES[0]) - 1)
+
+    assert home.find() == found(0, is_at_end=False)
+
+
+def test_a_gap_in_the_log_leaves_open_what_was_there() -> None:
+    """Compaction, or a loss, has taken records from the move's offsets on."""
+    home = Home()
+    place: dict[str, Any] = {"base_offset": EARLIER + 1, "leader_epoch": EPOCH}
+    home.log.append_as_follower(build_batch([(1, b"k", b"v", ())], **place), EPOCH)
+
+    with pytest.raises(KafkaStorageError, match=f"lacks records from offset {EARLIER} on"):
+        home.find()
+
+
+def test_a_file_is_adopted_at_any_offset() -> None:
+    """Its offsets have only to fit the segment that it becomes."""
+    home = Home(is_adopted=True)
+    start = 3_000_000_000
+    home.log.truncate_fully_and_start_at(start)
+    left, _ = home.place(replace(home.move, base_offset=start))
+
+    assert left is None
+    assert [offset for offset, _ in all_values(home.log)] == [*range(start, start + 6)]
+    assert not home.fs.exists(f"{home.data_directory}/{home.move.run.name}")
+
+
+def test_a_power_cut_leaves_no_gap_between_segments() -> None:
+    """What is in a segment is durable before the next one begins."""
+    home = Home(internal_segment_bytes=len(BATCHES[0]))
+    assert home.place(home.move)[0] is None
+    home.power_cut("none")
+
+    log = home.open(clean=False)
+    assert log.log_end_offset == EARLIER + 2 * PER_BATCH
+    assert len(all_values(log)) == log.log_end_offset
