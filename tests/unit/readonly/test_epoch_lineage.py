@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tidelog.readonly.epoch_lineage import MOST, Epochs, cause_of_parting, lineage, parting
+from tidelog.readonly.epoch_lineage import (
+    MOST,
+    Epochs,
+    cause_of_parting,
+    lineage,
+    other_records,
+    parting,
+)
 
 
 @pytest.mark.parametrize(
@@ -33,6 +40,8 @@ from tidelog.readonly.epoch_lineage import MOST, Epochs, cause_of_parting, linea
         # It was lost as a whole, and began again.
         (((0, 0),), 50, ((9, 0),), 0),
         (((0, 0),), 50, ((9, 10), (11, 40)), 10),
+        # Whatever was read of it: all that it has from where that began.
+        (((0, 0), (9, 30)), 50, ((4, 0), (7, 20)), 0),
         # Of a consumer group one epoch is known, and that it holds the last record.
         (((0, 49),), 50, ((0, 0),), None),
         (((0, 49),), 50, ((0, 0), (9, 30)), 30),
@@ -71,3 +80,11 @@ def test_the_cause_says_which_offsets_others_have(log_end_offset: int, said: str
     cause = cause_of_parting(30, 50, log_end_offset)
 
     assert cause == f"the log was restored, or lost its end, since they were read, {said}"
+
+
+def test_the_loss_names_the_offsets_and_what_to_do() -> None:
+    """Both are in its text, and the offsets in its fields."""
+    error = other_records(("t", 3), 30, 50, 90, remedy="; read them again")
+
+    assert (error.topic, error.partition, error.start_offset, error.end_offset) == ("t", 3, 30, 50)
+    assert str(error).endswith("and others have them now; read them again")
