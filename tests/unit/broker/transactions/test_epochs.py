@@ -170,7 +170,7 @@ def test_an_end_that_cannot_be_written_is_written_later(monkeypatch: pytest.Monk
 
 
 def test_a_marker_that_may_not_be_durable_is_written_later(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """What was decided is durable, and so the client has its answer."""
 
@@ -189,6 +189,7 @@ def test_a_marker_that_may_not_be_durable_is_written_later(
             patch.setattr(home.broker._flushes, "wait", wait)
             assert await end(home, producer) is ErrorCode.NONE
             assert await described(home) == "PrepareCommit"
+        assert "marker-put-off topic=t-0 reason=the disk failed" in caplog.text
         home.clock.advance(999)
         assert await described(home) == "PrepareCommit"
         home.clock.advance(1)
