@@ -529,6 +529,8 @@ class _Directory(ManagerPart):
     def check_new(self, topics: Sequence[NewTopic]) -> None:
         known = self._topics
         known.check_new({topic.name: topic.topic_id for topic in topics})
+        if topics:
+            self._commits.creator.home_at(self.path)
         for topic in topics:
             self._commits.check_not_deleted(topic.name, topic.topic_id)  # it would be left out
             settings = topic.config, topic.birth

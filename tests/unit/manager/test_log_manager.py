@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.machinery.manager_home import Loading, ManagerHome, fill, values
 
+import tidelog
 from tidelog.datadir.metadata_files import (
     CleanShutdown,
     read_clean_shutdown,
@@ -17,11 +18,13 @@ from tidelog.errors import (
     DirectoryLocked,
     InvalidArgument,
     InvalidPartitions,
+    InvalidReplicaAssignment,
     KafkaStorageError,
     LogDirNotFound,
     UnknownTopicOrPartition,
 )
 from tidelog.manager.lifecycle.load_progress import LoadProgress
+from tidelog.testing import CrashFileSystem
 
 if TYPE_CHECKING:
     from tidelog.manager.log_manager import LogManager
@@ -105,6 +108,19 @@ def test_a_cordoned_directory_gets_no_new_logs() -> None:
         manager.create_topic("u", 2)
 
         assert manager._creator._count_by_directory() == {"/b": 2, "/a": 2}
+
+
+def test_a_transaction_creates_nothing_in_a_cordoned_directory() -> None:
+    """As all else that creates topics; what is there already it writes to."""
+    with tidelog.open("/a", "/b", files=CrashFileSystem(), cordoned_log_dirs="/a") as logs:
+        txn = logs.transaction(path="/a")
+        txn.create_topic("t")
+        with pytest.raises(InvalidReplicaAssignment, match="/a is cordoned"):
+            txn.commit()
+        assert not logs.topics()
+        with logs.transaction(path="/b") as txn:
+            txn.create_topic("t")
+        assert logs.topics().keys() == {"t"}
 
 
 def test_a_directory_is_locked_until_the_manager_is_closed() -> None:

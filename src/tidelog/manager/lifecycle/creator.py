@@ -112,7 +112,7 @@ class LogCreator(ManagerPart):
         every directory, is offline, InvalidReplicaAssignment if it gets no new logs.
         """
         if path is not None:
-            return [self._home_at(path)] * partitions
+            return [self.home_at(path)] * partitions
         if topic is not None and not is_spread:
             home = self._log_dirs.with_id(topic.partitions[max(topic.partitions)])
             if home is not None and not self._log_dirs.is_cordoned(home.path):
@@ -126,7 +126,8 @@ class LogCreator(ManagerPart):
             chosen.append(log_dir)
         return chosen if is_spread else chosen * partitions
 
-    def _home_at(self, path: str) -> LogDir:
+    def home_at(self, path: str) -> LogDir:
+        """Return the directory that new logs are to be created in; errors as for its ``path``."""
         dirs = self._log_dirs
         return dirs.open_to_new(path) if len(dirs) > 1 else dirs.online(path)
 
