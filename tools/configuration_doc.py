@@ -75,7 +75,8 @@ nothing is deleted by them, and with an unknown policy nothing is compacted and 
 a key are refused. Settings are unknown, too, where the metadata is damaged or incomplete, where
 it is that of several controllers and the change may not have been committed, and, for the
 policy, if the topic has tiered storage. `__consumer_offsets` and `__transaction_state` are
-compacted, and `__share_group_state` is kept whatever its age. `tidelog describe` shows each
+compacted, and `__share_group_state` is kept whatever its age, also with `-o cleanup.policy=delete`
+and the like for one run: positions of groups would be deleted. `tidelog describe` shows each
 setting and where it comes from.
 
 """

@@ -15,7 +15,8 @@ import pytest
 
 from tidelog.codec.checkpoint_file import read_leader_epochs
 from tidelog.config.broker_config import BrokerConfig
-from tidelog.datadir.catalogue import INTERNAL_SETTINGS, METADATA_TOPIC
+from tidelog.datadir.catalogue import METADATA_TOPIC
+from tidelog.datadir.internal_topics import INTERNAL_SETTINGS
 from tidelog.env.machine import brief_machine
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import CorruptMessage, InvalidArgument, InvalidTxnState

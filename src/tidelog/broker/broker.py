@@ -28,9 +28,11 @@ from tidelog.broker.topics.topic_names import TopicNames
 from tidelog.broker.transactions.transaction_coordinator import TransactionCoordinator
 from tidelog.broker.transactions.transaction_requests import TransactionRequests
 from tidelog.broker.transactions.verification import Verification
+from tidelog.datadir.internal_topics import INTERNAL_SETTINGS
 from tidelog.env.event_loop import LoopTimers
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaError
+from tidelog.manager.group_home import internal_topic
 from tidelog.readonly.group_positions import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
@@ -169,6 +171,8 @@ class Broker:
         }
 
     def _create(self, name: str) -> Topic:
+        if name in INTERNAL_SETTINGS:
+            return internal_topic(self._manager, name)
         return self._manager.create_topic(name, self._config.num_partitions)
 
     def sizes(self) -> dict[str, int]:

@@ -48,19 +48,6 @@ CATALOGUE_VERSION: Final = 3
 A file is written in the oldest form that can say all of it, so that older releases read it."""
 METADATA_TOPIC: Final = "__cluster_metadata"
 """Kafka's own log of its cluster, which no log manager touches."""
-INTERNAL_SETTINGS: Final[Mapping[str, Mapping[str, str]]] = {
-    "__consumer_offsets": {"cleanup.policy": "compact"},
-    "__transaction_state": {"cleanup.policy": "compact"},
-    "__share_group_state": {"cleanup.policy": "delete", "retention.ms": "-1"},
-}
-"""Kafka's internal topics, each with what is known of its settings: a broker creates it with them.
-
-Source: Kafka 4.3.1 Topic, ShareCoordinatorService.
-"""
-COORDINATOR_CONFIG: Final[Mapping[str, str]] = {"segment.bytes": str(100 << 20)}
-"""What topics of coordinators have as well where they are created here: they are read whole at a
-start, and only closed segments are compacted. Source: Kafka GroupCoordinatorConfig,
-TransactionStateManagerConfig."""
 
 _READABLE_VERSIONS: Final = (1, 2, CATALOGUE_VERSION)
 NOTHING_KNOWN: Final[Mapping[str, KnownSetting]] = MappingProxyType({})

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tidelog.codec.one_line import Drawn
 from tidelog.config.deletion_settings import DELETE, DELETION_SETTINGS, NEVER_DELETED
 from tidelog.datadir.birth import birth_values, settings_of_birth
+from tidelog.datadir.internal_topics import INTERNAL_SETTINGS
 from tidelog.errors import InvalidConfig
 
 if TYPE_CHECKING:
@@ -168,7 +169,7 @@ def effective_config(
             topic.
         own: the topic's own settings in the catalogue; they take precedence over ``inherited``.
         inherited: the topic's birth values, or what the broker had that wrote it.
-        overrides: take precedence over all others.
+        overrides: take precedence over all others, except what keeps a topic of Kafka's own whole.
         is_adopted: what none of these sets about deletion is unknown.
 
     Settings that are valid but do not go together are reconciled so that less is deleted, and
@@ -183,6 +184,8 @@ def effective_config(
         given[TIERED] = "true"
         reason = f"{TIERED}=false counts only where tidelog alter sets it"
         _log.warning("topic-settings-reconciled topic=%s reason=%s", topic, reason)
+    # Last: a limit that is given for all topics would delete the positions of groups.
+    given |= INTERNAL_SETTINGS.get(topic, NO_SETTINGS)
     try:
         config = defaults.with_overrides(given)
     except InvalidConfig as error:

@@ -13,7 +13,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.checkpoint_file import read_checkpoint, write_checkpoint
-from tidelog.datadir.catalogue import INTERNAL_SETTINGS
+from tidelog.datadir.internal_topics import INTERNAL_SETTINGS
 from tidelog.env.files import is_gone
 from tidelog.errors import CorruptFile, InvalidArgument, InvalidTopic
 from tidelog.segment.filenames import check_topic_name, log_directory_name

@@ -11,12 +11,9 @@ import os
 from typing import TYPE_CHECKING
 
 from tidelog.codec.one_line import first_names
-from tidelog.datadir.catalogue import (
-    INTERNAL_SETTINGS,
-    METADATA_TOPIC,
-    Topic,
-)
+from tidelog.datadir.catalogue import METADATA_TOPIC, Topic
 from tidelog.datadir.effective_config import NO_SETTINGS
+from tidelog.datadir.internal_topics import INTERNAL_SETTINGS
 from tidelog.datadir.partition_directories import live_partitions, random_id, survey
 from tidelog.errors import KafkaStorageError
 from tidelog.log.topic_id import PARTITION_METADATA_FILE, read_partition_metadata

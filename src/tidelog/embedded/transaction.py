@@ -16,7 +16,8 @@ from tidelog.codec.compression import Codec
 from tidelog.codec.one_line import Told, shortened
 from tidelog.config.sources import topic_settings
 from tidelog.datadir.birth import birth_values
-from tidelog.datadir.catalogue import COORDINATOR_CONFIG, Topic
+from tidelog.datadir.catalogue import Topic
+from tidelog.datadir.internal_topics import COORDINATOR_CONFIG
 from tidelog.datadir.partition_directories import random_id
 from tidelog.embedded.topic_writer import TopicWriter
 from tidelog.env.forks import OfOneProcess
@@ -393,15 +394,15 @@ class Transaction(OfOneProcess, Told):
         if new is None:
             return self._topics.setdefault(name, self._manager.topic(name))
         home = self._manager.directory_id(self._path)
-        return Topic(name, new.topic_id, dict.fromkeys(range(new.partitions), home), new.config)
+        partitions = dict.fromkeys(range(new.partitions), home)
+        return Topic(name, new.topic_id, partitions, new.config, birth=new.birth)
 
     def config_of(self, topic: str) -> LogConfig:
         """Return the settings in force for a topic."""
         check_topic_type(topic)
-        new = self._new.get(topic)
-        if new is None:
+        if topic not in self._new:
             return self._manager.config_of(topic)
-        return self._manager.config.log_defaults.with_overrides(new.config)
+        return self.topic(topic).config_in_force(self._manager.config.log_defaults)
 
     def partition(self, topic: str, partition: int) -> _StagedPartition:
         """Return what stages the batches of one partition."""

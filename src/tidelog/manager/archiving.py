@@ -14,7 +14,8 @@ from tidelog.archive.chain import Chain
 from tidelog.archive.copier import Copier
 from tidelog.archive.snapshots import copy_to_snapshot
 from tidelog.codec.shown_rows import LogEnd, PartitionNumber, TopicName
-from tidelog.datadir.catalogue import INTERNAL_SETTINGS, METADATA_TOPIC
+from tidelog.datadir.catalogue import METADATA_TOPIC
+from tidelog.datadir.internal_topics import INTERNAL_SETTINGS
 from tidelog.errors import ArchiveDiverged, InvalidArgument
 from tidelog.manager.log_archiver import OpenLog
 from tidelog.store.store_uri import FILES, local_path, parse_store_uri

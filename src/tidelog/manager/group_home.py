@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.datadir.catalogue import COORDINATOR_CONFIG
+from tidelog.datadir.internal_topics import COORDINATOR_CONFIG
 from tidelog.errors import TopicAlreadyExists
 from tidelog.readonly.group_positions import OFFSETS_TOPIC, partition_of_group
 

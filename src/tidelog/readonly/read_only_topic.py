@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.codec.one_line import shortened
 from tidelog.codec.uuid_text import ZERO_ID
-from tidelog.datadir.catalogue import INTERNAL_SETTINGS
 from tidelog.datadir.effective_config import NO_SETTINGS, TopicSettings
+from tidelog.datadir.internal_topics import INTERNAL_SETTINGS
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:

@@ -114,6 +114,18 @@ def test_a_topic_is_created_as_it_is_asked_for() -> None:
     with_broker(test, num_partitions=2)
 
 
+def test_a_request_for_a_topic_of_kafkas_own_creates_it_as_its_coordinator_does() -> None:
+    """With one partition and small segments, whatever topics of clients have."""
+
+    async def test(home: BrokerHome) -> None:
+        for name in ("__consumer_offsets", "__transaction_state"):
+            await home.ask("Metadata", 12, topics=[{"name": name}], allowAutoTopicCreation=True)
+            assert len(home.logs.topic(name).partitions) == 1
+            assert home.logs.config_of(name).segment_bytes == 100 << 20
+
+    with_broker(test, num_partitions=2)
+
+
 def test_a_trial_changes_nothing() -> None:
     """``validateOnly`` of all that have it."""
 

@@ -13,7 +13,7 @@ from tidelog.broker.seldom_lines import SeldomLines
 from tidelog.broker.transactions.verification import is_transactional
 from tidelog.codec.compression import Codec
 from tidelog.config.serve_config import FlushPolicy
-from tidelog.datadir.catalogue import INTERNAL_SETTINGS
+from tidelog.datadir.internal_topics import INTERNAL_SETTINGS
 from tidelog.env.clock import NS_PER_MS
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import (

@@ -14,7 +14,8 @@ from tidelog.broker.allowed_operations import OF_CLUSTER, OF_TOPIC
 from tidelog.broker.client_request import MANY, Refusal, at_once_or_not
 from tidelog.broker.partitions import partition_at_once
 from tidelog.codec.uuid_text import ZERO_ID
-from tidelog.datadir.catalogue import INTERNAL_SETTINGS, METADATA_TOPIC
+from tidelog.datadir.catalogue import METADATA_TOPIC
+from tidelog.datadir.internal_topics import INTERNAL_SETTINGS
 from tidelog.env.event_loop import in_thread
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import InvalidTopic, KafkaError, TopicAlreadyExists

@@ -13,7 +13,8 @@ from tidelog.broker.client_request import Refusal, refused
 from tidelog.broker.topics.each_part import answer_each
 from tidelog.broker.topics.shown_settings import shown_settings
 from tidelog.codec.uuid_text import ZERO_ID
-from tidelog.datadir.catalogue import INTERNAL_SETTINGS, check_new_names
+from tidelog.datadir.catalogue import check_new_names
+from tidelog.datadir.internal_topics import INTERNAL_SETTINGS
 from tidelog.env.event_loop import in_thread
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import InvalidArgument, KafkaError, KafkaStorageError

@@ -10,7 +10,7 @@ from tidelog.broker.client_request import Refusal, refused
 from tidelog.broker.groups.committed_offsets import any_known, positions_refused
 from tidelog.broker.partitions import partition_at_once
 from tidelog.broker.shards import code_for_client
-from tidelog.datadir.catalogue import INTERNAL_SETTINGS
+from tidelog.datadir.internal_topics import INTERNAL_SETTINGS
 from tidelog.env.event_loop import to_the_end
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaError

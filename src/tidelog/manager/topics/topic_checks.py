@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final
 from tidelog.codec.given_values import checked_number
 from tidelog.config.log_config import LogConfig
 from tidelog.config.option import options_of, unknown_setting
-from tidelog.datadir.catalogue import INTERNAL_SETTINGS, METADATA_TOPIC, Topic
-from tidelog.datadir.effective_config import POLICY, TIERED, wants_archive
+from tidelog.datadir.catalogue import METADATA_TOPIC, Topic
+from tidelog.datadir.effective_config import TIERED, wants_archive
+from tidelog.datadir.internal_topics import INTERNAL_SETTINGS
 from tidelog.errors import (
     InvalidConfig,
     InvalidPartitions,
@@ -189,13 +190,16 @@ def _check_internal(name: str, config: Mapping[str, str], unset: Collection[str]
         return
     if wants_archive(config):
         raise InvalidConfig((f"{TIERED}: a topic of Kafka's own is not archived",))
-    policy = config.get(POLICY, own[POLICY]).strip()
-    if policy != own[POLICY]:
-        reason = f"{name} holds what groups or transactions are at, which {policy!r} would delete"
-        raise InvalidConfig((f"{POLICY}: {reason}",))
-    if dropped := sorted(own.keys() & set(unset)):
-        reason = f"{name} cannot do without it: it would lose what groups or transactions are at"
-        raise InvalidConfig(tuple(f"{one}: {reason}" for one in dropped))
+    others = {key: config[key].strip() for key in own if key in config}
+    reason = f"{name} holds what groups or transactions are at, which"
+    problems = [
+        f"{key}: {reason} {value!r} would delete"
+        for key, value in others.items()
+        if value != own[key]
+    ]
+    problems += [f"{key}: {reason} it would lose without" for key in own if key in unset]
+    if problems:
+        raise InvalidConfig(tuple(problems))
 
 
 def _check_settings(

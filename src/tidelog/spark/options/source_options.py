@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.arrow.batch_form import DEFAULT_BATCH_BYTES
 from tidelog.arrow.writing.write_options import DEFAULT_BUFFER_BYTES, WriteOptions
-from tidelog.datadir.catalogue import INTERNAL_SETTINGS
+from tidelog.datadir.internal_topics import INTERNAL_SETTINGS
 from tidelog.errors import InvalidArgument, InvalidConfig
 from tidelog.readonly.absent_partitions import BY_OPTION
 from tidelog.records.isolation import ReadUpTo

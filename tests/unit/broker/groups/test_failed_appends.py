@@ -17,7 +17,7 @@ from tests.machinery.broker_home import (
 )
 from tests.unit.broker.groups.test_group_requests import joined, leave, member_of
 
-from tidelog.datadir.catalogue import COORDINATOR_CONFIG
+from tidelog.datadir.internal_topics import COORDINATOR_CONFIG
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaStorageError
 from tidelog.manager.partition import Partition
