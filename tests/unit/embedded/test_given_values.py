@@ -15,7 +15,13 @@ import tidelog
 from tidelog.codec.compression import Codec
 from tidelog.embedded.async_logs import AsyncLogs
 from tidelog.embedded.read_only_logs import ReadOnlyLogs
-from tidelog.errors import InvalidArgument, InvalidConfig, NotJson, TopicAlreadyExists
+from tidelog.errors import (
+    InvalidArgument,
+    InvalidConfig,
+    InvalidPartitions,
+    NotJson,
+    TopicAlreadyExists,
+)
 from tidelog.readonly.read_only_log import open_read_only
 from tidelog.records.new_record import NewRecord
 
@@ -239,6 +245,24 @@ def test_a_bad_setting_of_an_existing_topic_is_named_too(logs: Logs) -> None:
 
     with pytest.raises(InvalidConfig, match="retention_ms: unknown, did you mean"):
         logs.create_topic("t", config={"retention_ms": 5}, exist_ok=True)
+
+
+def test_a_number_that_no_topic_can_have_is_refused_of_one_that_exists_too(logs: Logs) -> None:
+    """As it is where the topic is created, and by joined logs."""
+    logs.create_topic("t")
+
+    with pytest.raises(InvalidPartitions):
+        logs.create_topic("t", 0, exist_ok=True)
+
+
+def test_a_setting_is_not_set_and_dropped_by_one_change(logs: Logs) -> None:
+    """It is not known which of the two is meant."""
+    topic = logs.create_topic("t", config={"retention.ms": 5})
+
+    with pytest.raises(InvalidConfig, match=r"retention.ms: either set it or drop it"):
+        logs.alter_topic("t", {"retention.ms": 6}, unset=["retention.ms"])
+
+    assert logs.topic("t") == topic
 
 
 def as_json(logs: Logs) -> list[Callable[[Any], Any]]:

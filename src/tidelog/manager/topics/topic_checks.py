@@ -127,7 +127,10 @@ def check_same(
     Raises:
         TopicAlreadyExists: names each difference.
         InvalidConfig: names every setting that is not valid.
+        InvalidPartitions, PolicyViolation: no topic can be made with as many.
     """
+    if partitions is not None:
+        check_count(partitions)
     there = topic.config_in_force(defaults)
     wanted = there.with_overrides(config)
     differences = []
@@ -152,8 +155,11 @@ def altered_config(
 ) -> dict[str, str]:
     """Return a topic's own settings with some changed and some taken away.
 
-    Raises InvalidConfig for settings that do not hold, and for ``unset`` ones that are not set.
+    Raises InvalidConfig for settings that do not hold, for ``unset`` ones that are not set, and for
+    those that are to be set as well.
     """
+    if both := sorted(settings.keys() & set(unset)):
+        raise InvalidConfig(tuple(f"{name}: either set it or drop it" for name in both))
     absent = sorted(set(unset) - set(topic.config))
     if absent:
         raise InvalidConfig(tuple(f"{name}: topic {topic.name} does not set it" for name in absent))
