@@ -109,11 +109,17 @@ class Topic(TopicSettings):
         return home
 
     def defaults_of(self, defaults: LogConfig) -> LogConfig:
-        """Return what holds for the settings that the topic does not set itself."""
-        if self.is_adopted:
+        """Return what holds for the settings that the topic does not set itself.
+
+        Without those of a broker that do not go with ``defaults``: they are reconciled.
+        """
+        inherited = {name: one.value for name, one in self.inherited.items()}
+        try:
+            return defaults.with_overrides(inherited)
+        except InvalidConfig:
+            if not self.is_adopted:
+                raise
             return defaults
-        born = {name: one.value for name, one in self.inherited.items()}
-        return defaults.with_overrides(born)
 
     def as_json(self) -> dict[str, Any]:
         """Return the topic's entry in the catalogue file."""

@@ -217,7 +217,7 @@ class _Restoring:
             return lost.one
         if (reason := known.why_behind(lost.key, state.end)) is not None:
             raise CorruptArchive(reason)
-        config = topic.defaults_of(LogConfig()).with_overrides(topic.config)
+        config = topic.config_in_force(LogConfig())
         limits, now_ms = config.local_limits(), self._machine.clock.now_ms()
         size_bytes = sum(entry.size_bytes for entry in state.entries)
         facts = map(archived_facts, state.entries) if config.is_archived else ()

@@ -91,3 +91,54 @@ def test_server_properties_may_change_while_the_service_runs() -> None:
         manager.update_config(home.config(server_properties=static))
 
         assert (before, retention_of(manager)) == ((-1, False), (5, True))
+
+
+@pytest.mark.parametrize(
+    ("known", "change", "problem"),
+    [
+        (
+            "cleanup.policy=compact",
+            "remote.storage.enable=true",
+            "compacted log cannot be archived",
+        ),
+        (
+            "remote.storage.enable=true",
+            "cleanup.policy=compact",
+            "compacted log cannot be archived",
+        ),
+        (
+            "min.compaction.lag.ms=1000",
+            "max.compaction.lag.ms=5",
+            "1000 is more than max.compactio",
+        ),
+    ],
+)
+def test_a_change_must_go_with_what_the_broker_has_set(
+    known: str, change: str, problem: str
+) -> None:
+    """Else it would not be in force, though it was accepted."""
+    name, _, value = known.partition("=")
+    home = home_of_a_broker(made.setting(name, value, "t"))
+    with home.open() as manager:
+        with pytest.raises(InvalidConfig, match=problem):
+            manager.alter_topic("t", dict([change.split("=")]))
+        assert not manager.topic("t").config
+
+
+def test_a_topic_that_a_broker_has_archived_can_be_changed() -> None:
+    """It stays archived, as the metadata says."""
+    home = home_of_a_broker(made.setting("remote.storage.enable", "true", "t"))
+    with home.open() as manager:
+        manager.alter_topic("t", {"retention.ms": "-1"})
+        assert manager.config_of("t").remote_storage_enable
+        with pytest.raises(InvalidConfig, match="the archive may hold records"):
+            manager.alter_topic("t", {"remote.storage.enable": "false"})
+
+
+def test_what_a_broker_has_set_against_the_defaults_hinders_no_change() -> None:
+    """Compaction waits for the longer of the two, as at a start."""
+    home = home_of_a_broker(made.setting("max.compaction.lag.ms", "1000", "t"))
+    home.defaults = replace(home.defaults, min_compaction_lag_ms=5000)
+    with home.open() as manager:
+        manager.alter_topic("t", {"retention.ms": "9"})
+        assert retention_of(manager) == (9, False)
