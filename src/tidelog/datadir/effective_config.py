@@ -131,6 +131,7 @@ class TopicSettings(Drawn):
         if POLICY in unknown:
             unknown = DELETION_SETTINGS
         known |= {name: NEVER_DELETED[name] for name in unknown}
+        known |= INTERNAL_SETTINGS.get(self.name, NO_SETTINGS)
         config, left_out = without_tiers(known)
         return CopiedSettings(config, birth, left_out)
 

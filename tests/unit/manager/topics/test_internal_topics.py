@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
+from uuid import UUID
 
 import pytest
 
 import tidelog
 from tidelog.codec.checkpoint_file import replace_file
-from tidelog.datadir.catalogue import catalogue_path
+from tidelog.datadir.catalogue import Topic, catalogue_path
 from tidelog.errors import InvalidConfig, InvalidRecord, PolicyViolation
 from tidelog.manager.on_demand import Terms
 from tidelog.segment.filenames import TopicPartition
@@ -105,3 +106,13 @@ def test_a_transaction_that_creates_it_takes_only_records_with_keys() -> None:
         with pytest.raises(InvalidRecord, match="has no key"):
             txn.append(NAMES[0], b"1")
         txn.abort()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_copy_of_one_that_a_broker_had_otherwise_keeps_it_whole(name: str) -> None:
+    """A mirror of all topics is not refused for it."""
+    config = {"cleanup.policy": "compact,delete", "segment.bytes": "1048576"}
+    copied = Topic(name, UUID(int=1), {0: UUID(int=2)}, config, birth={}).settings_of_copy()
+    with tidelog.open("/data", files=CrashFileSystem()) as logs:
+        made = logs.manager.create_topic(name, config=copied.config, birth=copied.birth)
+    assert made.config == {"cleanup.policy": "compact", "segment.bytes": "1048576"}
