@@ -62,7 +62,7 @@ class BusyDirectory:
         self.machine: Final = machine
         self._path = path
         self._more = more
-        self._overrides = overrides
+        self.overrides = overrides
         self._timeout_ms = timeout_ms
 
     def transaction(self, txn: str | None, *, codec: Codec | str) -> Transaction:
@@ -95,7 +95,7 @@ class BusyDirectory:
     def config_of(self, topic: str) -> LogConfig:
         """Return the settings in force for a topic."""
         found = self._found.topic(topic)
-        return found.config_in_force(self.config.log_defaults, self._overrides)
+        return found.config_in_force(self.config.log_defaults, self.overrides)
 
     def directory_id(self, path: str) -> UUID:
         """Return the ``directory.id``; KafkaStorageError if it cannot be read."""
@@ -138,7 +138,7 @@ class BusyDirectory:
             path,
             transaction,
             timeout_ms=self._timeout_ms,
-            overrides=self._overrides,
+            overrides=self.overrides,
             machine=self.machine,
             on_point=note,
         )

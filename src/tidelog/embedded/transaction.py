@@ -96,6 +96,10 @@ class TransactionHome(Protocol):
     def config(self) -> BrokerConfig:
         """The broker's settings."""
 
+    @property
+    def overrides(self) -> Mapping[str, str]:
+        """The settings that take precedence over a topic's own."""
+
     def topics(self) -> dict[str, Topic]:
         """Return every topic by name."""
 
@@ -402,7 +406,8 @@ class Transaction(OfOneProcess, Told):
         check_topic_type(topic)
         if topic not in self._new:
             return self._manager.config_of(topic)
-        return self.topic(topic).config_in_force(self._manager.config.log_defaults)
+        manager = self._manager
+        return self.topic(topic).config_in_force(manager.config.log_defaults, manager.overrides)
 
     def partition(self, topic: str, partition: int) -> _StagedPartition:
         """Return what stages the batches of one partition."""

@@ -282,6 +282,11 @@ class LogManager(OfOneProcess):
         return self._config
 
     @property
+    def overrides(self) -> Mapping[str, str]:
+        """The settings that take precedence over a topic's own."""
+        return self._topics.overrides
+
+    @property
     def bell(self) -> Bell:
         """Rings when readers of some log may see more, or less."""
         return self._registry.bell

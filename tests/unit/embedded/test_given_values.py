@@ -239,6 +239,15 @@ def test_what_holds_for_this_run_only_is_no_difference(home: DataHome) -> None:
         assert logs.create_topic("t", config={"retention.ms": -1}, exist_ok=True) == topic
 
 
+def test_what_holds_for_this_run_holds_in_topics_of_a_transaction(home: DataHome) -> None:
+    """In one that it creates as in all others."""
+    with home.open(overrides={"max.message.bytes": "2000000"}) as logs:
+        with logs.transaction() as txn:
+            txn.create_topic("t")
+            txn.append("t", bytes(1_500_000))
+        assert logs.count_records("t").records == 1
+
+
 def test_a_bad_setting_of_an_existing_topic_is_named_too(logs: Logs) -> None:
     """As it is where the topic is created."""
     logs.create_topic("t")
