@@ -8,6 +8,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.broker.client_request import Refusal, refused
+from tidelog.broker.seldom_lines import SeldomLines
+from tidelog.env.clock import NS_PER_MS
 from tidelog.env.event_loop import in_thread
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaError
@@ -47,6 +49,7 @@ class Coordinators:
         self._manager = manager
         self._node = node
         self._transactions = transactions
+        self._lines: Final = SeldomLines()
         self._shards = {_GROUP: groups.shards, _TRANSACTION: transactions.shards}
 
     def find(self, request: Request) -> Answer:
@@ -73,7 +76,12 @@ class Coordinators:
             else:
                 await in_thread(self._transactions.create_topic)
         except KafkaError as caught:
-            _log.warning("coordinator-not-found host=%s reason=%s", request.peer.host, caught)
+            host, now_ms = (
+                request.peer.host,
+                self._manager.machine.clock.monotonic_ns() // NS_PER_MS,
+            )
+            if self._lines.is_due(host, str(caught), now_ms):
+                _log.warning("coordinator-not-found host=%s reason=%s", host, caught)
             error = Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(caught))
             return _of_each_key(request, lambda _: _nobody(error))
         return self._answer(request)

@@ -230,6 +230,29 @@ def test_refused_records_without_a_key_are_logged_once_a_minute(
     assert (len(found), cure in found[0]) == (2, True)
 
 
+def test_what_a_full_disk_does_not_create_is_logged_once_a_minute(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Clients ask again several times a second, and the log may lie on the same disk."""
+
+    async def test(home: BrokerHome) -> None:
+        home.files.set_free_bytes(0)
+        for advance_ms in (0, 59_999, 1):
+            home.clock.advance(advance_ms)
+            wanted = [{"name": "new"}]
+            answer = await home.ask("Metadata", 9, topics=wanted, allowAutoTopicCreation=True)
+            assert code(answer["topics"][0]) is ErrorCode.KAFKA_STORAGE_ERROR
+            for kind in (0, 1):
+                found = await home.ask("FindCoordinator", 3, keyType=kind, key="g")
+                assert code(found) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        home.files.set_free_bytes(None)
+
+    with_broker(test)
+    told = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    for start in ("topic-not-created topic='new' ", "coordinator-not-found host=127.0.0.1 "):
+        assert len([line for line in told if line.startswith(start)]) == 2
+
+
 def test_damaged_batches_are_refused_and_nothing_is_written() -> None:
     """A flipped bit anywhere past the offset, the epoch and what the checksum does not cover."""
 

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 from tidelog.broker.allowed_operations import OF_CLUSTER, OF_TOPIC
 from tidelog.broker.client_request import MANY, Refusal, at_once_or_not
 from tidelog.broker.partitions import partition_at_once
+from tidelog.broker.seldom_lines import SeldomLines
 from tidelog.codec.uuid_text import ZERO_ID
 from tidelog.datadir.catalogue import METADATA_TOPIC
 from tidelog.datadir.internal_topics import INTERNAL_SETTINGS
+from tidelog.env.clock import NS_PER_MS
 from tidelog.env.event_loop import in_thread
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import InvalidTopic, KafkaError, TopicAlreadyExists
@@ -63,6 +65,7 @@ class Cluster:
         self._node = node
         self._names = names
         self._create = create
+        self._lines: Final = SeldomLines()
 
     def metadata(self, request: Request) -> Answer:
         """Answer at once, unless topics are to be created first."""
@@ -176,7 +179,9 @@ class Cluster:
             except TopicAlreadyExists:
                 pass  # another client was first
             except KafkaError as error:
-                _log.warning("topic-not-created topic=%r reason=%s", name, error)
+                now_ms = self._manager.machine.clock.monotonic_ns() // NS_PER_MS
+                if self._lines.is_due(name, str(error), now_ms):
+                    _log.warning("topic-not-created topic=%r reason=%s", name, error)
                 refused[name] = int(error.code)
         return self._answer(request, wanted, refused)
 
