@@ -35,6 +35,8 @@ class MetricsFiles:
         self._manager = manager
         self._handle: Handle | None = None
         self._gate = TaskGate()
+        self._told: dict[str, str] = {}
+        """Why a directory's file could not be written the last time."""
 
     def start(self) -> None:
         """Write now, and every ``tidelog.metrics.interval.ms``."""
@@ -58,8 +60,11 @@ class MetricsFiles:
             try:
                 fs.write(temporary, text)
                 fs.rename(temporary, os.path.join(path, METRICS_FILE))
+                self._told.pop(path, None)
             except OSError as error:
-                _log.warning("metrics-not-written directory=%s reason=%s", path, error)
+                if self._told.get(path) != str(error):
+                    self._told[path] = str(error)
+                    _log.warning("metrics-not-written directory=%s reason=%s", path, error)
                 with suppress(OSError):
                     fs.delete(temporary)
 

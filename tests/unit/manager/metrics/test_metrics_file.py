@@ -37,3 +37,17 @@ def test_files_that_are_removed_stay_so(monkeypatch: pytest.MonkeyPatch) -> None
         after = [METRICS_FILE in home.files(path) for path in home.paths]
 
         assert (at_first, during, after) == ([True, True], [False, False], [False, False])
+
+
+def test_a_full_disk_is_told_once_until_there_is_space(caplog: pytest.LogCaptureFixture) -> None:
+    """Not each ten seconds: the service's log may lie on that disk."""
+    home = ManagerHome()
+    with home.open() as manager:
+        files = MetricsFiles(manager)
+        for free_bytes in (0, 0, None, 0):
+            home.fs.set_free_bytes(free_bytes)
+            files.write()
+        home.fs.set_free_bytes(None)
+
+    told = [one.getMessage() for one in caplog.records if one.name.endswith("metrics_file")]
+    assert [line.split()[:2] for line in told] == [["metrics-not-written", "directory=/data"]] * 2
