@@ -24,7 +24,6 @@ from tidelog.codec.protocol.apis import (
     frame_size,
     size_of_frame,
 )
-from tidelog.env.clock import MS_PER_S
 from tidelog.env.unix_sockets import LOOKED
 from tidelog.errors import TidelogError
 from tidelog.lazy import np
@@ -232,8 +231,7 @@ class Connection(asyncio.BufferedProtocol):
                 if len(self._out) >= _MOST_PENDING:
                     self._pump()
         except TidelogError as error:
-            now_ms = self._last_used * MS_PER_S
-            if self._room.lines.is_due(self._peer.host, str(error), now_ms):
+            if self._room.lines.is_due(self._peer.host, str(error)):
                 _log.warning("connection-closed host=%s reason=%s", self._peer.host, error)
             self._room.counts.closed += 1
             self._refuse_more()

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.broker.client_request import Refusal, refused
 from tidelog.broker.seldom_lines import SeldomLines
-from tidelog.env.clock import NS_PER_MS
 from tidelog.env.event_loop import in_thread
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaError
@@ -49,7 +48,7 @@ class Coordinators:
         self._manager = manager
         self._node = node
         self._transactions = transactions
-        self._lines: Final = SeldomLines()
+        self._lines: Final = SeldomLines(manager.machine.clock)
         self._shards = {_GROUP: groups.shards, _TRANSACTION: transactions.shards}
 
     def find(self, request: Request) -> Answer:
@@ -76,11 +75,8 @@ class Coordinators:
             else:
                 await in_thread(self._transactions.create_topic)
         except KafkaError as caught:
-            host, now_ms = (
-                request.peer.host,
-                self._manager.machine.clock.monotonic_ns() // NS_PER_MS,
-            )
-            if self._lines.is_due(host, str(caught), now_ms):
+            host = request.peer.host
+            if self._lines.is_due(host, str(caught)):
                 _log.warning("coordinator-not-found host=%s reason=%s", host, caught)
             error = Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(caught))
             return _of_each_key(request, lambda _: _nobody(error))

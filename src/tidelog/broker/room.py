@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from tidelog.broker.request_counts import RequestCounts
 from tidelog.broker.seldom_lines import SeldomLines
 from tidelog.config.broker_config import MOST_JOINED
+from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.errors import InvalidRecord
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class Room:
         self._is_looking = False
         self.connections: set[Visitor] = set()
         self.counts: Final = RequestCounts()
-        self.lines: Final = SeldomLines()
+        self.lines: Final = SeldomLines(SYSTEM_CLOCK)
 
     @property
     def count(self) -> int:

@@ -10,7 +10,6 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.broker.seldom_lines import SeldomLines
-from tidelog.env.clock import NS_PER_MS
 from tidelog.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -28,12 +27,11 @@ class SaslHandshake:
     """Refuses, and logs that."""
 
     def __init__(self, clock: Clock) -> None:
-        self._clock: Final = clock
-        self._lines: Final = SeldomLines()
+        self._lines: Final = SeldomLines(clock)
 
     def handle(self, request: Request) -> dict[str, Any]:
         """Answer that the listener does not authenticate."""
-        host, now_ms = request.peer.host, self._clock.monotonic_ns() // NS_PER_MS
-        if self._lines.is_due(host, _REASON, now_ms):
+        host = request.peer.host
+        if self._lines.is_due(host, _REASON):
             _log.warning("client-refused host=%s reason=%s", host, _REASON)
         return {"errorCode": ErrorCode.ILLEGAL_SASL_STATE, "mechanisms": []}

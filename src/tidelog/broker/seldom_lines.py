@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from threading import Lock
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-_PAUSE_MS: Final = 60_000
+if TYPE_CHECKING:
+    from tidelog.env.clock import Clock
+
+_PAUSE_NS: Final = 60_000_000_000
 _MOST_REMEMBERED: Final = 1000
 """How many lines are remembered: hosts, groups, topics and reasons come from outside."""
 
@@ -13,17 +16,18 @@ _MOST_REMEMBERED: Final = 1000
 class SeldomLines:
     """Lets the same line about a host, a group or a topic pass once a minute; on any thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._lock = Lock()
-        self._written_ms: dict[tuple[str, str], float] = {}
+        self._written_ns: dict[tuple[str, str], int] = {}
 
-    def is_due(self, who: str, reason: str, now_ms: float) -> bool:
-        """Return whether a line may be written at ``now_ms``, of a clock that does not go back."""
-        key = who, reason
+    def is_due(self, who: str, reason: str) -> bool:
+        """Return whether a line may be written now."""
+        key, now_ns = (who, reason), self._clock.monotonic_ns()
         with self._lock:
-            if key in self._written_ms and now_ms < self._written_ms[key] + _PAUSE_MS:
+            if key in self._written_ns and now_ns < self._written_ns[key] + _PAUSE_NS:
                 return False
-            if len(self._written_ms) >= _MOST_REMEMBERED:
-                self._written_ms.clear()
-            self._written_ms[key] = now_ms
+            if len(self._written_ns) >= _MOST_REMEMBERED:
+                self._written_ns.clear()
+            self._written_ns[key] = now_ns
             return True

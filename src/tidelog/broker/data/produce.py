@@ -14,7 +14,6 @@ from tidelog.broker.transactions.verification import is_transactional
 from tidelog.codec.compression import Codec
 from tidelog.config.serve_config import FlushPolicy
 from tidelog.datadir.internal_topics import INTERNAL_SETTINGS
-from tidelog.env.clock import NS_PER_MS
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import (
     CorruptMessage,
@@ -73,7 +72,7 @@ class Produce:
         self._appends = appends
         self._flushes = flushes
         self._verification = verification
-        self._lines = SeldomLines()
+        self._lines = SeldomLines(manager.machine.clock)
 
     def handle(self, request: Request) -> Answer:
         """Append the batches of all partitions; each succeeds or fails by itself."""
@@ -181,9 +180,8 @@ class Produce:
     def _maybe_tell(self, topic: str, errors: list[dict[str, Any]]) -> None:
         """Log that a topic takes only records with keys: clients show no more than a code."""
         reasons = {one["batchIndexErrorMessage"] for one in errors}
-        now_ms = self._manager.machine.clock.monotonic_ns() // NS_PER_MS
         for reason in reasons.intersection(NO_KEY.values()):
-            if self._lines.is_due(topic, reason, now_ms):
+            if self._lines.is_due(topic, reason):
                 _log.warning("records-refused topic=%s reason=%s", topic, reason)
 
 

@@ -15,7 +15,6 @@ from tidelog.broker.groups.group_records import group_record, restore_group
 from tidelog.broker.groups.joined_readers import READER_PROTOCOL, enter_reader
 from tidelog.broker.seldom_lines import SeldomLines
 from tidelog.broker.shards import Shards
-from tidelog.env.clock import NS_PER_MS
 from tidelog.env.event_loop import in_thread
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaError, NonEmptyGroup
@@ -66,7 +65,7 @@ class GroupCoordinator:
         self._appends = appends
         self._timers = timers
         self._config = config
-        self._lines: Final = SeldomLines()
+        self._lines: Final = SeldomLines(manager.machine.clock)
         self.groups: dict[str, ClassicGroup] = {}
         self.emptied_ms: dict[str, int] = {}
         """When groups that clients have left had their last member."""
@@ -271,8 +270,7 @@ class GroupCoordinator:
             except NonEmptyGroup as error:
                 # The client asks again, many times a minute, until the reader has left.
                 reason = f"clients wait until it is closed: {', '.join(error.holders)}"
-                now_ms = self._manager.machine.clock.monotonic_ns() // NS_PER_MS
-                if self._lines.is_due(group_id, reason, now_ms):
+                if self._lines.is_due(group_id, reason):
                     _log.info("join-put-off group=%s reason=%s", group_id, reason)
                 raise Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, reason) from None
         if group is None:

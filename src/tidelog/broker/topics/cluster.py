@@ -17,7 +17,6 @@ from tidelog.broker.seldom_lines import SeldomLines
 from tidelog.codec.uuid_text import ZERO_ID
 from tidelog.datadir.catalogue import METADATA_TOPIC
 from tidelog.datadir.internal_topics import INTERNAL_SETTINGS
-from tidelog.env.clock import NS_PER_MS
 from tidelog.env.event_loop import in_thread
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import InvalidTopic, KafkaError, TopicAlreadyExists
@@ -65,7 +64,7 @@ class Cluster:
         self._node = node
         self._names = names
         self._create = create
-        self._lines: Final = SeldomLines()
+        self._lines: Final = SeldomLines(manager.machine.clock)
 
     def metadata(self, request: Request) -> Answer:
         """Answer at once, unless topics are to be created first."""
@@ -179,8 +178,7 @@ class Cluster:
             except TopicAlreadyExists:
                 pass  # another client was first
             except KafkaError as error:
-                now_ms = self._manager.machine.clock.monotonic_ns() // NS_PER_MS
-                if self._lines.is_due(name, str(error), now_ms):
+                if self._lines.is_due(name, str(error)):
                     _log.warning("topic-not-created topic=%r reason=%s", name, error)
                 refused[name] = int(error.code)
         return self._answer(request, wanted, refused)
