@@ -111,7 +111,7 @@ class Topic(TopicSettings):
     def defaults_of(self, defaults: LogConfig) -> LogConfig:
         """Return what holds for the settings that the topic does not set itself.
 
-        Without those of a broker that do not go with ``defaults``: they are reconciled.
+        The settings of a broker are left out if they contradict ``defaults``.
         """
         inherited = {name: one.value for name, one in self.inherited.items()}
         try:

@@ -36,7 +36,7 @@ def read_again(fs: FileSystem, directory: str, question: Callable[[], T]) -> T:
 
 
 def was_deleted(fs: FileSystem, directory: str, error: Exception) -> bool:
-    """Return whether an error of ``read_again`` is that of a partition that was deleted.
+    """Return whether ``read_again`` failed because the partition was deleted.
 
     Its directory may be there again by now, of a topic that was created since.
     """

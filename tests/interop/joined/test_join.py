@@ -81,7 +81,7 @@ def test_a_topic_has_as_many_partitions_as_by_the_holder(joined: JoinedLogs) -> 
 
 
 def test_numbers_of_numpy_are_numbers_here_too(joined: JoinedLogs) -> None:
-    """What is asked of the process names its partitions in JSON."""
+    """Requests to the other process name partitions in JSON."""
     one = cast("int", np.int64(1))
     joined.create_topic("t", cast("int", np.int64(2)))
 
@@ -134,7 +134,7 @@ def test_what_writers_have_gathered_is_appended_at_the_end(broker: Served, data:
 
 
 def test_an_error_at_the_end_is_a_note_of_the_first_one(broker: Served, data: Path) -> None:
-    """That of the body says why a program ends; without one, that of the writer is raised."""
+    """An error of the body says why a program ends; without one, the writer's is raised."""
     broker.logs.create_topic("t")
     with pytest.raises(LookupError) as raised, tidelog.join(data) as joined:
         gather_and_fail(joined, b"a", before=lambda: broker.logs.delete_topic("t"))

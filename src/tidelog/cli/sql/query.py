@@ -228,7 +228,7 @@ class _Tables:
 
     @property
     def _on_damage(self) -> Callable[[TopicPartition, TidelogError], None] | None:
-        """What is called where damage keeps rows of a system table from being known."""
+        """The callback for damage that hides rows of a system table."""
         skip = self._visible.on_damage
         return None if skip is None else lambda key, error: skip(f"{key}: {error}")
 

@@ -215,9 +215,9 @@ class SystemTable:
     ) -> Iterator[Row]:
         """Yield the rows about the partitions ``keys``, None: about the whole directory.
 
-        A partition that is deleted while it is read has no rows. Where damage keeps rows of one
-        from being known, ``on_damage`` is called, and those of the next follow. Raises
-        CorruptMessage and InvalidRecord without it, and for the directory; KafkaStorageError.
+        A partition that is deleted while it is read has no rows. Where damage hides rows of
+        one, ``on_damage`` is called, and the next partition follows. Raises CorruptMessage and
+        InvalidRecord without it, and for the directory; KafkaStorageError.
         """
         if self.of_directory is not None:
             yield from self.of_directory(source, keys)

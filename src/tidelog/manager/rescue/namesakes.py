@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Namesakes:
-    """The ids of topics: those of the catalogue, else each the one that most partitions have."""
+    """The id of each topic: the catalogue's, or else the one that most of its partitions have."""
 
     def __init__(self, source: ReadOnlyDirectory) -> None:
         self._source = source

@@ -24,7 +24,7 @@ LATEST: Final = -1
 """An offset that stands for the log's end. Source: Kafka ListOffsetsRequest."""
 
 SEPARATOR: Final = "#"
-"""What names of topics cannot contain, and those of a checkpoint's other entries do."""
+"""Separates a topic from the rest of a name in a checkpoint; no topic's name contains it."""
 
 TopicPartition = tuple[str, int]
 

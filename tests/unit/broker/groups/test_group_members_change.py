@@ -1,4 +1,4 @@
-"""What a group does as members are replaced, wait and leave: the rules at its edges."""
+"""A group of clients while its members are replaced, leave or wait."""
 
 from __future__ import annotations
 

@@ -172,7 +172,7 @@ def test_an_end_that_cannot_be_written_is_written_later(monkeypatch: pytest.Monk
 def test_a_marker_that_may_not_be_durable_is_written_later(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What was decided is durable, and so the client has its answer."""
+    """The decision is durable, so the client gets its answer."""
 
     async def test(home: BrokerHome) -> None:
         producer = await begun(home)
