@@ -6,7 +6,7 @@ Reader, writer, ``tidelog dump`` and ``docs/format.md`` all use the same declara
 from __future__ import annotations
 
 import struct
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar, cast, get_type_hints
 
 from tidelog.errors import InvalidArgument
@@ -47,7 +47,7 @@ class Layout(Generic[H]):
         self.wires: dict[str, Wire] = {name: hint.__metadata__[0] for name, hint in hints.items()}
         # Any: arrays are buffers, too, which mypy does not know; a cast at each use is a call.
         self._struct: Any = struct.Struct(">" + "".join(wire.code for wire in self.wires.values()))
-        self._make = header._make  # type: ignore[attr-defined]  # every NamedTuple has it
+        self._make: Any = partial(tuple.__new__, header)  # its ``_make``, without a Python call
         self.name = header.__name__
         self.size = self._struct.size
         self._fields: dict[str, Any] = {

@@ -221,7 +221,8 @@ class Partition(OfOneProcess, Told):
     @property
     def begins_epoch(self) -> bool:
         """Whether the next append begins a leader epoch, for which it writes and syncs a file."""
-        return self._log.latest_epoch != self.leader_epoch
+        log, epoch = self._log, self._leader_epoch
+        return log.begins_epoch if epoch is None else log.latest_epoch != epoch
 
     @property
     def has_own_epochs(self) -> bool:

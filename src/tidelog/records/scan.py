@@ -54,7 +54,7 @@ def whole_batch_size(view: memoryview, position: int, end: int, *, in_memory: bo
         raise CorruptMessage(reason, position)
     if left < BATCH_PREFIX.size or (size > left and not in_memory):
         return 0
-    magic = BATCH_PREFIX.unpack(view, position).magic
+    magic = BATCH_PREFIX.unpack_field("magic", view, position)
     if not 0 <= magic <= 2:
         raise CorruptMessage(f"a batch has magic {magic}, not 0, 1 or 2", position)
     if size > left:

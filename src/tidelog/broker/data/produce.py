@@ -221,11 +221,11 @@ def _check_all_taken(responses: list[dict[str, Any]]) -> None:
 
 
 def _has_transactional(request: Request) -> bool:
-    return any(
-        given["records"] and is_transactional(given["records"])
-        for topic in request.values["topicData"]
-        for given in topic["partitionData"]
-    )
+    for topic in request.values["topicData"]:
+        for given in topic["partitionData"]:
+            if given["records"] and is_transactional(given["records"]):
+                return True
+    return False
 
 
 def _unauthorized(request: Request) -> list[dict[str, Any]]:
@@ -257,7 +257,7 @@ def _check(request: Request, records: Bytes | None) -> None:
     size = whole_batch_size(view, 0, len(view), in_memory=True)
     if not size:
         raise InvalidRecord("the batch is cut short: nothing was appended")
-    magic = BATCH_PREFIX.unpack(records).magic
+    magic = BATCH_PREFIX.unpack_field("magic", records)
     if magic != MAGIC_V2:
         raise InvalidRecord(f"the batch has magic {magic}: only {MAGIC_V2} is taken")
     if request.version < _ZSTD_VERSION and _codec_of(records) == Codec.ZSTD:

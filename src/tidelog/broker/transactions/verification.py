@@ -32,8 +32,9 @@ class Verification:
         """Return what the append of batches has to bring; errors as ``check``.
 
         A batch that came late, after the end of its transaction, would begin one that nobody ends.
+        Those of a request without a transactional id belong to none: else it was refused.
         """
-        if not is_transactional(records):
+        if request.values["transactionalId"] is None or not is_transactional(records):
             return NO_GUARD
         batch = BATCH_HEADER.unpack(records)
         producer = batch.producer_id, batch.producer_epoch

@@ -164,6 +164,12 @@ class ReadableLog(OfOneProcess, Told):
         return max(self._state.epochs.latest_epoch or 0, self._state.least_epoch)
 
     @property
+    def begins_epoch(self) -> bool:
+        """Whether ``leader_epoch`` is above the latest one, or the first."""
+        latest = self._state.epochs.latest_epoch
+        return latest is None or latest < self._state.least_epoch
+
+    @property
     def log_start_offset(self) -> int:
         """First offset of the log; what lies below the local one is read from its archive."""
         return self._state.whole_start
