@@ -13,6 +13,7 @@ import pytest
 
 import tidelog
 import tidelog.arrow
+import tidelog.spark
 from tidelog import (
     GroupReader,
     JoinedLogs,
@@ -132,6 +133,12 @@ FUNCTIONS: list[tuple[Any, dict[str, Any]]] = [
     (tidelog.arrow.write, {**ARROW, "table": pa.table({"value": ["v"]}), "compression": "zstd"}),
     (tidelog.arrow.select, {"names": ["key"]}),
 ]
+JOBS: list[tuple[Any, dict[str, Any]]] = [
+    (tidelog.spark.compact, {"path": "data"}),
+    (tidelog.spark.mirror, {"path": "data", "to_path": "other"}),
+    (tidelog.spark.repartition, {"path": "data", "topic": "t", "to": "u", "partitions": 2}),
+    (tidelog.spark.verify, {"path": "data"}),
+]
 FOR_TESTS = {"clock", "files"}
 
 
@@ -165,13 +172,15 @@ def _used_up(found: Any) -> object:
 def check(call: Call) -> None:
     """Check that values of wrong types are refused by typed errors, which name what is wrong."""
     for one in inspect.signature(call.function).parameters.values():
-        if one.kind is one.VAR_KEYWORD or one.annotation == "bool" or one.name in FOR_TESTS:
+        if one.kind is one.VAR_KEYWORD or one.name in FOR_TESTS:
             continue
         for value in WRONG:
             with suppress(TidelogError, OSError):  # some are right, and some may not be read
                 call.of(one.name, value)
-        with pytest.raises(InvalidArgument, match=f"(?i)odd|{one.name}"):
-            call.of(one.name, WRONG[0])
+        # Text would count as true, whatever it says.
+        for value in (WRONG[0], "no") if one.annotation == "bool" else WRONG[:1]:
+            with pytest.raises(InvalidArgument, match=f"(?i)odd|{one.name}"):
+                call.of(one.name, value)
 
 
 @pytest.fixture(scope="module")
@@ -218,6 +227,19 @@ def test_a_wrong_type_is_a_typed_error_of_each_function(
     """As of methods."""
     assert opened
     check(Call(function, given))
+
+
+@pytest.mark.parametrize(("job", "given"), JOBS, ids=lambda one: getattr(one, "__name__", ""))
+def test_text_is_no_flag_of_a_job(job: Callable[..., Any], given: dict[str, Any]) -> None:
+    """It is refused before anything is asked of Spark."""
+    flags = [
+        one.name for one in inspect.signature(job).parameters.values() if one.annotation == "bool"
+    ]
+
+    assert flags
+    for name in flags:
+        with pytest.raises(InvalidArgument, match=name):
+            job(None, **given, **{name: "no"})
 
 
 @pytest.mark.parametrize("kind", ARGUMENTS, ids=lambda kind: kind.__name__)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tidelog.arrow.decode import ArrowDecoder
 from tidelog.arrow.schema import named_columns, select
 from tidelog.arrow.topic_read import TopicRead
+from tidelog.codec.given_values import check_flags
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.moments import check_ms
 from tidelog.env.waiting import sleep_ms
@@ -74,6 +75,7 @@ def follow(
         KafkaStorageError: the disk failed, or the topic was deleted meanwhile.
         InvalidTimestamp: a timestamp does not fit in microseconds.
     """
+    check_flags(from_end=from_end)
     read = TopicRead.of(
         directory,
         topic,

@@ -13,7 +13,7 @@ from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 from tidelog.arrow.schema import whole_number
-from tidelog.codec.given_values import listed
+from tidelog.codec.given_values import check_flags, listed
 from tidelog.datadir.lock_file import has_writer
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.moments import time_ms
@@ -209,6 +209,7 @@ class TopicRead:
         """
         if not isinstance(topic, str):
             raise InvalidArgument(f"a read is of one topic, by its name, not of {topic!r}")
+        check_flags(allow_partial=allow_partial)
         committed, up_to = reach(isolation)
         is_asked = read_up_to is not None
         read_up_to = ReadUpTo.HIGH_WATERMARK if read_up_to is None else read_up_to

@@ -1,4 +1,4 @@
-"""Numbers and lists as Python programs give them, whose types are checked where they come in.
+"""Numbers, lists and flags as Python programs give them; types are checked where they come in.
 
 Kafka's clients are in a language that checks them.
 """
@@ -11,6 +11,7 @@ from operator import index
 from typing import SupportsIndex, TypeVar
 
 from tidelog.errors import InvalidArgument
+from tidelog.lazy import np
 
 T = TypeVar("T")
 
@@ -24,6 +25,15 @@ def check_offsets(*offsets: SupportsIndex) -> None:
     """Raise InvalidArgument for what is not a number; a negative one is out of range."""
     for offset in offsets:
         checked_number(offset, "an offset")
+
+
+def check_flags(**given: object) -> None:
+    """Raise InvalidArgument for a flag that is neither True nor False: "no" would count as true."""
+    for name, value in given.items():
+        if isinstance(value, bool):  # without NumPy, which a command may never load
+            continue
+        if not isinstance(value, np.bool_):
+            raise InvalidArgument(f"{name} is True or False, not {value!r}")
 
 
 def is_integer(given: object) -> bool:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.broker.open_door import OpenDoor
-from tidelog.codec.given_values import listed
+from tidelog.codec.given_values import check_flags, listed
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.sources import broker_config, from_keywords, from_mapping
 from tidelog.datadir.broker_properties import read_broker_properties
@@ -275,6 +275,7 @@ def open_source(
     allow_partial: bool = False,
 ) -> ReadOnlyDirectory:
     """Open the source of a mirror; arguments and errors as ``mirror_directory``."""
+    check_flags(allow_partial=allow_partial)
     given = _properties_in(server_properties)
     accept = None if allow_partial else BY_ARGUMENT
     return ReadOnlyDirectory(
@@ -366,6 +367,7 @@ def open_directory_read_only(
         KafkaStorageError: the disk failed.
         OSError: ``server_properties`` cannot be read.
     """
+    check_flags(allow_partial=allow_partial)
     paths = [absolute_place(one) for one in (path, *more)]
     files = reading(SYSTEM_FILES)
     for data_dir in paths:

@@ -13,7 +13,7 @@ from weakref import WeakSet
 
 from tidelog.broker.client_request import FOLLOW
 from tidelog.codec.compression import Codec
-from tidelog.codec.given_values import check_partition, listed
+from tidelog.codec.given_values import check_flags, check_partition, listed
 from tidelog.codec.one_line import first_names
 from tidelog.codec.uuid_text import ZERO_ID
 from tidelog.config.log_config import LogConfig
@@ -191,6 +191,7 @@ class JoinedLogs(JoinedReads):
         **settings: object,
     ) -> None:
         """Create a topic, durably; arguments and errors as ``Logs.create_topic``."""
+        check_flags(exist_ok=exist_ok)
         given = topic_settings(config, settings)
         count = 1 if partitions is None else check_count(partitions)
         check_topic_type(name)

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, overload
 
 from tidelog.codec.compression import Codec
-from tidelog.codec.given_values import check_partition, listed
+from tidelog.codec.given_values import check_flags, check_partition, listed
 from tidelog.config.sources import topic_settings
 from tidelog.embedded.drawings import DrawnLogs
 from tidelog.embedded.group_reader import GroupReader
@@ -193,6 +193,7 @@ class Logs(OfOneProcess, DrawnLogs):
                 settings than those given, which the error names. Nothing was changed.
             And as ``LogManager.create_topic``.
         """
+        check_flags(is_spread=is_spread, exist_ok=exist_ok)
         given = topic_settings(config, settings)
         if partitions is not None:
             partitions = check_count_type(partitions)
@@ -211,6 +212,7 @@ class Logs(OfOneProcess, DrawnLogs):
 
     def create_partitions(self, name: str, count: int, *, is_spread: bool = False) -> Topic:
         """Add partitions to a topic until it has ``count``; see ``LogManager``."""
+        check_flags(is_spread=is_spread)
         wanted = check_count_type(count)
         return self._shown(self.manager.create_partitions(name, wanted, is_spread=is_spread))
 
@@ -260,6 +262,7 @@ class Logs(OfOneProcess, DrawnLogs):
             UnknownTopicOrPartition, LogDirNotFound, InvalidReplicaAssignment: nothing was begun.
             KafkaStorageError: a directory is offline, or the move failed and was given up.
         """
+        check_flags(wait=wait)
         target = absolute_path(path)
         given_partition(topic, partition)
         self.manager.move_partition(topic, partition, target)

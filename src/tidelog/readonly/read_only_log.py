@@ -10,7 +10,7 @@ import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.codec.checkpoint_file import LEADER_EPOCH_FILE, read_leader_epochs
-from tidelog.codec.given_values import check_offsets
+from tidelog.codec.given_values import check_flags, check_offsets
 from tidelog.codec.one_line import Drawn
 from tidelog.codec.shown_rows import HighWatermark, LastStable, LogEnd, LogStart
 from tidelog.env.attempts import Closable
@@ -363,6 +363,7 @@ class ReadOnlyLog(Drawn, Closable):
         self, up_to: ReadUpTo = ReadUpTo.HIGH_WATERMARK, *, committed: bool = False
     ) -> int:
         """Return the exclusive end for a reader, maybe of committed records only."""
+        check_flags(committed=committed)
         return self.last_stable_offset(up_to) if committed else self.end_offset(up_to)
 
     def last_stable_offset(self, up_to: ReadUpTo = ReadUpTo.HIGH_WATERMARK) -> int:
@@ -383,6 +384,7 @@ class ReadOnlyLog(Drawn, Closable):
         The first open one holds the last stable offset. Without ``aborted`` only what lies after
         the newest producer snapshot is read, else the whole log. Raises KafkaStorageError.
         """
+        check_flags(aborted=aborted)
         first, end = self.log_start_offset, self.end_offset(up_to)
         found = self._replayed(first if aborted else end, end)
 
@@ -422,6 +424,7 @@ class ReadOnlyLog(Drawn, Closable):
                 range ends at a log end that is damaged.
             KafkaStorageError: the disk failed, or the log was deleted or truncated meanwhile.
         """
+        check_flags(check_crc=check_crc)
         start, end = self._range(start_offset, end_offset, committed=committed)
         if not committed:
             yield from self._all_pieces(start, end, check_crc=check_crc, piece_bytes=piece_bytes)
@@ -637,6 +640,7 @@ class ReadOnlyLog(Drawn, Closable):
         self, start_offset: int | None, end_offset: int | None, *, committed: bool = False
     ) -> tuple[int, int]:
         """Return the range to read; raise OffsetOutOfRange unless it lies in the log."""
+        check_flags(committed=committed)
         start = self.log_start_offset if start_offset is None else start_offset
         end = end_offset
         if end is None:

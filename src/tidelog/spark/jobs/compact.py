@@ -11,6 +11,7 @@ from contextlib import closing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from tidelog.codec.given_values import check_flags
 from tidelog.config.sources import from_mapping
 from tidelog.embedded.spread_compaction import (
     Failed,
@@ -100,6 +101,7 @@ def compact(
         CorruptMessage, InvalidRecord: a batch is damaged.
         KafkaStorageError: the disk failed.
     """
+    check_flags(exact_keys=exact_keys, allow_partial=allow_partial, dry_run=dry_run)
     with closing(
         compact_each(
             spark,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.arrow.writing.staged_commit import commit_write, ended, staged_write
 from tidelog.arrow.writing.write_plan import make_plan
+from tidelog.codec.given_values import check_flags
 from tidelog.config.sources import from_mapping
 from tidelog.env.paths import absolute_path
 from tidelog.errors import InvalidArgument
@@ -101,6 +102,7 @@ def repartition(
 
     What the tasks and the commit raise comes as an error of Spark's.
     """
+    check_flags(dry_run=dry_run)
     paths = absolute_paths(path)
     request = RepartitionRequest(
         paths=paths,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from tidelog.codec.given_values import check_flags
 from tidelog.embedded.doors import open_source
 from tidelog.embedded.spread_mirror import mirror_spread
 from tidelog.env.paths import absolute_path
@@ -68,6 +69,7 @@ def mirror(
 
     Other errors are those of ``tidelog.mirror``; what tasks raise comes as an error of Spark's.
     """
+    check_flags(dry_run=dry_run)
     source = open_source(absolute_paths(path), server_properties, allow_partial=allow_partial)
     target = absolute_path(local_path(to_path))
     workers = SparkMirrorWorkers(spark, source, max_split_bytes)

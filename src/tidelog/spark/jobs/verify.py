@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tidelog.codec.given_values import check_flags
 from tidelog.spark.options.option_values import absolute_paths
 from tidelog.spark.options.source_options import ALLOW_PARTIAL
 
@@ -30,6 +31,7 @@ def verify(
 
     A directory or topic that does not exist is an error of Spark's when the query is planned.
     """
+    check_flags(allow_partial=allow_partial)
     reader = spark.read.format("tidelog").option("table", "findings")
     if topics:
         reader = reader.option("subscribe", ",".join(topics))
