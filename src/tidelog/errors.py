@@ -761,3 +761,10 @@ class CommitTimeout(DirectoryLocked):
 
 class UnsupportedPlatform(TidelogError):
     """The operation needs POSIX locks, fsync and rename; reading works everywhere."""
+
+
+__all__ = [
+    name
+    for name, one in list(globals().items())
+    if isinstance(one, type) and issubclass(one, TidelogError) and not name.startswith("_")
+]

@@ -8,7 +8,7 @@ functions cannot: numba has to know the module.
 from __future__ import annotations
 
 from importlib import import_module
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ def lazy_door(
     """Return ``__getattr__`` and ``__dir__`` for a package that exports the names in ``homes``.
 
     Each name maps to ``module:attribute``, to a module that defines it under the same name, or, as
-    ``module:``, to the module itself. A ModuleNotFoundError names the ``extra`` that is missing.
+    ``module:``, to the module itself. A function that is exported under another name gets that
+    name. A ModuleNotFoundError names the ``extra`` that is missing.
     """
 
     def load(name: str) -> object:
@@ -44,7 +45,13 @@ def lazy_door(
             if extra is None:
                 raise
             raise ModuleNotFoundError(lacking(error, extra), name=error.name) from error
-        return loaded if colon and not attribute else getattr(loaded, attribute or name)
+        if colon and not attribute:
+            return loaded
+        found: object = getattr(loaded, attribute or name)
+        if attribute and isinstance(found, FunctionType):
+            # All three: ``help`` shows the name, and pickle looks for it in the module.
+            found.__module__, found.__name__, found.__qualname__ = package, name, name
+        return found
 
     def names() -> list[str]:
         return sorted(homes)

@@ -8,6 +8,8 @@ import collections.abc
 import doctest
 import inspect
 import os
+import pickle
+import pydoc
 import random
 import re
 import typing
@@ -177,3 +179,26 @@ def test_the_example_of_the_readme_can_be_run_again(
     first, second = (f"0 {offset} b'Brest' b'high at 06:12'\n" for offset in range(2))
     ends = (f"the next record gets offset {end}\n" for end in (1, 2))
     assert shown == [f"{first}{next(ends)}", f"{first}{second}{next(ends)}"]
+
+
+def test_help_shows_each_function_under_its_public_name() -> None:
+    """``help(tidelog.open)`` is about ``open``, which is also what a copy by pickle finds."""
+    functions = [name for name in tidelog.__all__ if inspect.isfunction(getattr(tidelog, name))]
+
+    assert "open" in functions
+    for name in functions:
+        found = getattr(tidelog, name)
+        assert f"function {name} in module tidelog" in pydoc.plain(pydoc.render_doc(found))
+        assert found is pickle.loads(pickle.dumps(found))
+
+
+def test_errors_export_all_errors_and_nothing_else() -> None:
+    """``from tidelog.errors import *`` brings no module that the file imports."""
+    errors = {
+        name
+        for name, one in vars(tidelog.errors).items()
+        if inspect.isclass(one) and issubclass(one, tidelog.TidelogError) and name[0] != "_"
+    }
+
+    assert {"InvalidArgument", "TidelogError"} < errors
+    assert errors == set(tidelog.errors.__all__)
