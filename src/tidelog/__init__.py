@@ -6,9 +6,9 @@ command line does. ``tidelog.spark``, ``tidelog.arrow`` and ``tidelog.testing`` 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tidelog.lazy import lazy_door
+
+TYPE_CHECKING = False  # not from ``typing``, see ``tidelog.__main__``
 
 if TYPE_CHECKING:
     from tidelog import errors

@@ -1,6 +1,8 @@
 """``tidelog`` and ``python -m tidelog``: the command line.
 
-Importing it takes some time; Ctrl-C during that ends the process as Ctrl-C later does.
+Importing it takes some time; Ctrl-C during that ends the process as Ctrl-C later does. It is not
+caught before ``main`` is called, so this module, the package and ``tidelog.lazy`` import nothing
+that takes time, such as ``typing``.
 """
 
 import gc

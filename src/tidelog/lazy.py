@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from importlib import import_module
 from types import FunctionType, ModuleType
-from typing import TYPE_CHECKING
+
+TYPE_CHECKING = False  # not from ``typing``, see ``tidelog.__main__``
 
 if TYPE_CHECKING:
     import socket

@@ -42,6 +42,14 @@ def test_importing_the_package_loads_its_door_only() -> None:
     assert loaded & SLOW == set()
 
 
+def test_nothing_slow_is_loaded_before_ctrl_c_is_caught() -> None:
+    """``main`` catches it: an interrupt in an import before that is a traceback to the user."""
+    loaded = loaded_by("import tidelog.__main__")
+
+    assert of_tidelog(loaded) == {"tidelog", "tidelog.__main__", "tidelog.lazy"}
+    assert loaded & {*SLOW, "collections", "enum", "functools", "re", "typing"} == set()
+
+
 @pytest.mark.parametrize("option", ["-V", "--version"])
 def test_the_version_is_printed_without_a_parser(option: str) -> None:
     """Neither the commands nor the metadata of installed packages are read for it."""
