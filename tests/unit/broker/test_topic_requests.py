@@ -21,6 +21,8 @@ from tests.machinery.broker_home import (
 from tidelog.broker.client_request import FOLLOW
 from tidelog.broker.dispatch import PendingOnThread
 from tidelog.broker.node import DEFAULT_NODE_ID
+from tidelog.config.log_config import LogConfig
+from tidelog.datadir.birth import birth_values
 from tidelog.error_codes import ErrorCode
 from tidelog.testing import CrashFileSystem
 
@@ -171,19 +173,42 @@ def test_a_list_is_added_to_while_nobody_else_changes_topics(
         lock: Any = CountedLock(manager.shared.registry.change_lock)
         manager.shared.registry.change_lock = lock
         depths: list[int] = []
-        plain = manager.config_of
+        plain = manager.topic
 
-        def config_of(topic: str) -> Any:
+        def topic(name: str) -> Any:
             depths.append(lock.depth)
-            return plain(topic)
+            return plain(name)
 
-        monkeypatch.setattr(manager, "config_of", config_of)
+        monkeypatch.setattr(manager, "topic", topic)
         step = {"name": "cleanup.policy", "value": "compact", "configOperation": 2}
         given = {"resourceType": 2, "resourceName": "t", "configs": [step]}
         answer = await home.ask("IncrementalAlterConfigs", 1, resources=[given])
         assert code(answer["responses"][0]) is ErrorCode.NONE
+        assert set(depths) == {1}
         assert home.logs.topic("t").config["cleanup.policy"] == "delete,compact"
-        assert depths == [1]
+
+    with_broker(test)
+
+
+def test_a_list_is_changed_from_what_is_stored() -> None:
+    """A setting for one run, as of ``-o``, would else be stored with the topic."""
+
+    async def test(home: BrokerHome) -> None:
+        home.logs.manager.shared.topics.overrides = {"cleanup.policy": "compact,delete"}
+        home.logs.create_topic("own", config={"cleanup.policy": "compact"})
+        born = birth_values(LogConfig()) | {"cleanup.policy": "compact"}
+        home.logs.manager.create_topic("born", birth=born)
+        for name, value, step, expected in (
+            ("t", "compact", 3, "delete"),
+            ("t", "compact", 2, "delete,compact"),
+            ("own", "delete", 3, "compact"),
+            ("born", "delete", 3, "compact"),
+        ):
+            one = {"name": "cleanup.policy", "value": value, "configOperation": step}
+            given = {"resourceType": 2, "resourceName": name, "configs": [one]}
+            answer = await home.ask("IncrementalAlterConfigs", 1, resources=[given])
+            assert code(answer["responses"][0]) is ErrorCode.NONE
+            assert home.logs.topic(name).config["cleanup.policy"] == expected
 
     with_broker(test)
 

@@ -201,7 +201,9 @@ class ConfigAdmin:
         known = {one.name: one for one in options_of(LogConfig)}.get(name)
         if known is None or known.kind.name != "list":
             raise Refusal(ErrorCode.INVALID_CONFIG, f"{name} is not a list")
-        there = list(getattr(self._manager.config_of(given["resourceName"]), known.field))
+        # What is stored, else Kafka's default: a setting for this run must not be stored by it.
+        stored = self._manager.topic(given["resourceName"]).config_in_force(LogConfig())
+        there = list(getattr(stored, known.field))
         changed = [part.strip() for part in value.split(",")]
         if step is _Step.APPEND:
             there += [part for part in changed if part not in there]
