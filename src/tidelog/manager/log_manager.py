@@ -400,16 +400,13 @@ class LogManager(OfOneProcess):
         """
         config = config or {}
         with self.changing():
-            check_topic(name, partitions, config, birth, defaults=self._topics.defaults)
-            homes = self._creator.choose_directories(partitions, is_spread=is_spread, path=path)
-            ids = [home.directory_id for home in homes]
             topic_id = random_id(self.machine.rng)
-            topic = self._topics.planned(name, topic_id, ids, config, birth)
-            if (begun := self._topics.known_as(topic)) and self._creator.lacks(begun):
-                self._complete_logs(begun)
-                return begun
-            self._topics.check_new({name: topic_id})
-            self._creator.check_free(name, range(partitions))
+            topic = self._checked_new(
+                *(name, partitions, config, topic_id), is_spread=is_spread, path=path, birth=birth
+            )
+            if name in self._topics:
+                self._complete_logs(topic)
+                return topic
             with self._registry.creating_new([TopicPartition(name, at) for at in topic.partitions]):
                 # From here on it exists: directories that a crash leaves out are created later.
                 self._topics.add([topic])
@@ -420,12 +417,38 @@ class LogManager(OfOneProcess):
     def planned_topic(
         self, name: str, partitions: int, config: Mapping[str, str]
     ) -> tuple[Topic, LogConfig]:
-        """Return what ``create_topic`` would create, without ids, and its settings in force.
+        """Return what ``create_topic`` would create, without its id, and its settings in force.
 
-        Raises InvalidTopic, InvalidPartitions, PolicyViolation or InvalidConfig as there.
+        Errors as there.
         """
-        topic = self._topics.planned(name, ZERO_ID, [ZERO_ID] * partitions, config)
+        with self.changing():
+            topic = self._checked_new(name, partitions, config, ZERO_ID)
         return topic, topic.config_in_force(self._topics.defaults, self._topics.overrides)
+
+    def _checked_new(
+        self,
+        name: str,
+        partitions: int,
+        config: Mapping[str, str],
+        topic_id: UUID,
+        *,
+        is_spread: bool = False,
+        path: str | None = None,
+        birth: Mapping[str, str] | None = None,
+    ) -> Topic:
+        """Return a topic that may be created now, or the one whose creation a disk has stopped.
+
+        Arguments and errors as ``create_topic``.
+        """
+        check_topic(name, partitions, config, birth, defaults=self._topics.defaults)
+        homes = self._creator.choose_directories(partitions, is_spread=is_spread, path=path)
+        ids = [home.directory_id for home in homes]
+        topic = self._topics.planned(name, topic_id, ids, config, birth)
+        if (begun := self._topics.known_as(topic)) and self._creator.lacks(begun):
+            return begun
+        self._topics.check_new({name: topic_id})
+        self._creator.check_free(name, range(partitions))
+        return topic
 
     def create_partitions(self, name: str, count: int, *, is_spread: bool = False) -> Topic:
         """Add partitions to a topic until it has ``count``, durably.
@@ -439,18 +462,27 @@ class LogManager(OfOneProcess):
             if count == len(topic.partitions) and self._creator.lacks(topic):
                 self._complete_logs(topic)
                 return topic
-            check_wider(topic, count, defaults=self._topics.defaults)
-            present = max(topic.partitions) + 1
-            log_dirs = self._creator.choose_directories(
-                count - present, is_spread=is_spread, topic=topic
-            )
-            numbers = range(present, count)
-            self._creator.check_free(name, numbers)
+            numbers, homes = self._checked_more(topic, count, is_spread=is_spread)
             with self._registry.creating_new([TopicPartition(name, at) for at in numbers]):
-                changed = self._topics.extend(name, [one.directory_id for one in log_dirs])
+                changed = self._topics.extend(name, homes)
                 with self._deleter.undoing_creation(changed, numbers):
                     self._create_logs(changed, numbers)
         return changed
+
+    def check_more_partitions(self, name: str, count: int) -> None:
+        """Raise unless ``create_partitions`` would add partitions now; errors as there."""
+        with self.changing():
+            self._checked_more(self.topic(name), count)
+
+    def _checked_more(
+        self, topic: Topic, count: int, *, is_spread: bool = False
+    ) -> tuple[range, list[UUID]]:
+        """Return the partitions that may be added now, and the ids of their directories."""
+        check_wider(topic, count, defaults=self._topics.defaults)
+        numbers = range(max(topic.partitions) + 1, count)
+        homes = self._creator.choose_directories(len(numbers), is_spread=is_spread, topic=topic)
+        self._creator.check_free(topic.name, numbers)
+        return numbers, [one.directory_id for one in homes]
 
     def alter_topic(
         self,

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 from tests.machinery.broker_home import (
+    DATA,
     BrokerHome,
     code,
     commit,
@@ -24,6 +25,7 @@ from tidelog.broker.node import DEFAULT_NODE_ID
 from tidelog.config.log_config import LogConfig
 from tidelog.datadir.birth import birth_values
 from tidelog.error_codes import ErrorCode
+from tidelog.errors import CommitPending
 from tidelog.testing import CrashFileSystem
 
 if TYPE_CHECKING:
@@ -143,6 +145,29 @@ def test_a_trial_changes_nothing() -> None:
         found = [one["topics"][0], two["results"][0], three["responses"][0]]
         assert {code(answer) for answer in found} == {ErrorCode.NONE}
         assert home.logs.topics() == {"t": before}
+
+    with_broker(test)
+
+
+@pytest.mark.parametrize("is_trial", [True, False])
+def test_a_trial_is_refused_where_the_change_would_be(is_trial: bool) -> None:
+    """What lies in the way of a new partition; a topic that a committed transaction creates."""
+
+    async def test(home: BrokerHome) -> None:
+        before = home.logs.topics()
+        for name in ("new-1", "t-1"):
+            home.files.make_directory(f"{DATA}/{name}")
+        home.logs.manager.shared.topics.reserved["soon"] = UUID(int=7)
+        usual = {"numPartitions": 2, "replicationFactor": 1}
+        topics = [{"name": name, **usual} for name in ("new", "soon")]
+        found = await home.ask("CreateTopics", 7, topics=topics, validateOnly=is_trial)
+        more = [{"name": "t", "count": 2, "assignments": None}]
+        wider = await home.ask("CreatePartitions", 3, topics=more, validateOnly=is_trial)
+        answers = [*found["topics"], *wider["results"]]
+        in_the_way = ErrorCode.KAFKA_STORAGE_ERROR
+        assert list(map(code, answers)) == [in_the_way, CommitPending.code, in_the_way]
+        assert home.logs.topics() == before
+        del home.logs.manager.shared.topics.reserved["soon"]
 
     with_broker(test)
 

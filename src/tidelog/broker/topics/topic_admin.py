@@ -19,7 +19,7 @@ from tidelog.env.event_loop import in_thread
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import InvalidArgument, KafkaError, KafkaStorageError
 from tidelog.log.retention.retention_rules import deletion_end
-from tidelog.manager.topics.topic_checks import check_count, check_topic, check_wider
+from tidelog.manager.topics.topic_checks import check_topic
 from tidelog.segment.filenames import TopicPartition, check_topic_name
 
 if TYPE_CHECKING:
@@ -68,7 +68,6 @@ class TopicAdmin:
         check_topic(name, 1, settings, defaults=self._manager.config.log_defaults)
         count = self._partitions_of(given)
         if request.values["validateOnly"]:
-            check_count(count)
             topic, config = self._manager.planned_topic(name, count, settings)
         else:
             topic = self._manager.create_topic(name, count, settings)
@@ -160,7 +159,7 @@ class TopicAdmin:
             for one in given["assignments"]:
                 self._node.check_replicas(one["brokerIds"])
         if request.values["validateOnly"]:
-            check_wider(topic, count, defaults=self._manager.config.log_defaults)
+            self._manager.check_more_partitions(name, count)
         else:
             self._manager.create_partitions(name, count)
         return {}
