@@ -36,6 +36,7 @@ from tidelog.env.waiting import sleep_ms
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import (
     InvalidArgument,
+    KafkaStorageError,
     LogDirNotFound,
     MessageTooLarge,
     NotServed,
@@ -51,7 +52,7 @@ from tidelog.records.builder import build_batch
 from tidelog.records.isolation import Isolation
 from tidelog.records.new_record import NOT_GIVEN, NewRecord, NotGiven, content_of
 from tidelog.records.partitioner import chosen_partition
-from tidelog.segment.filenames import check_topic_type
+from tidelog.segment.filenames import TopicPartition, check_topic_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -264,9 +265,21 @@ class JoinedLogs(JoinedReads):
         if answer["errorCode"] == ErrorCode.OFFSET_OUT_OF_RANGE:  # the answer has no reason
             first, limit, _, end = self.offsets(topic, partition)
             raise OffsetOutOfRange(before, first, end, limit=limit).of_log(f"{topic}-{partition}")
+        if answer["errorCode"] == ErrorCode.KAFKA_STORAGE_ERROR:  # nor has this one
+            raise self._not_deleted(TopicPartition(topic, partition), before)
         check_answer(answer)
         start: int = answer["lowWatermark"]
         return start
+
+    def _not_deleted(self, key: TopicPartition, before: int) -> KafkaStorageError:
+        start = self.start_of(key)
+        if start < (self.end_of(key, Isolation.READ_UNCOMMITTED) if before < 0 else before):
+            what = f"the process that holds {self.path} could not delete records of {key}"
+            return KafkaStorageError(f"{what}: see its log")
+        return KafkaStorageError(
+            f"readers no longer see records of {key} below {start:,}, but a crash could bring them"
+            " back: the disk is full, or fails; repeat the call once there is space"
+        )
 
     # Writing
 

@@ -276,6 +276,31 @@ def test_a_deletion_of_records_is_seen_by_every_look(data: Path, by: str) -> Non
             assert [record.offset for record in joined.read("t")] == list(range(start, 6))
 
 
+def test_a_deletion_that_is_not_durable_says_so(
+    broker: Served, joined: JoinedLogs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kafka's answer has a code only; the start may have moved, as where no byte is free."""
+    joined.create_topic("t")
+    joined.append_all("t", [b"a", b"b", b"c"])
+
+    def full(*_: object) -> None:
+        raise KafkaStorageError("No space left on device")
+
+    monkeypatch.setattr(broker.logs.manager.on_demand, "keep_deleted", full)
+    for before, start in ((1, 1), ("highWatermark", 3)):
+        with pytest.raises(KafkaStorageError, match=rf"t-0 below {start}, .* repeat"):
+            joined.delete_records("t", 0, before)
+        assert [one.offset for one in joined.read("t")] == list(range(start, 3))
+
+    def failed(*_: object) -> None:
+        raise KafkaStorageError("Input/output error")
+
+    monkeypatch.setattr(broker.logs.manager.on_demand, "delete_records", failed)
+    joined.append("t", b"d")
+    with pytest.raises(KafkaStorageError, match=r"of t-0: see its log"):
+        joined.delete_records("t", 0, 4)
+
+
 def test_errors_are_those_of_the_holder(joined: JoinedLogs) -> None:
     """Of the same classes, so that a program need not know where it runs."""
     joined.create_topic("t")
