@@ -62,7 +62,10 @@ class DirectoryFiles:
         self._asks_holder = asks_holder
         try:
             is_directory = fs.stat(self.path).is_directory
-        except FileNotFoundError:
+        except (FileNotFoundError, KafkaStorageError) as error:
+            # Below a file there is no directory either.
+            if not isinstance(error.__cause__ or error, (FileNotFoundError, NotADirectoryError)):
+                raise
             if is_uri(self.path):
                 raise InvalidArgument(_no_archive(self.path)) from None
             raise InvalidArgument(f"{self.path} is not a data directory: it is missing") from None

@@ -112,6 +112,19 @@ def test_a_file_is_no_data_directory(tmp_path: Path, caplog: pytest.LogCaptureFi
     assert not caplog.records
 
 
+def test_below_a_file_no_data_directory_is_made_or_found(tmp_path: Path) -> None:
+    """It is the user's mistake, and not a disk that failed."""
+    file = tmp_path / "program.py"
+    file.write_bytes(b"")
+    below = str(file / "data")
+
+    for opening in (tidelog.open, open_briefly):
+        with pytest.raises(InvalidArgument, match=r"program\.py is a file, not a directory"):
+            opening(below)
+    with pytest.raises(InvalidArgument, match="is not a data directory: it is missing"):
+        tidelog.open_directory_read_only(below).topics()
+
+
 def test_settings_are_checked_first(tmp_path: Path) -> None:
     """A bad name or value makes no directory."""
     with pytest.raises(InvalidConfig):

@@ -190,8 +190,13 @@ def test_what_a_killed_call_has_written_is_durable_at_the_end(
 def test_what_is_there_is_left_alone(store: ObjectModel) -> None:
     """At the target, and beside it where another archive, or somebody else, has begun."""
     fs = CrashFileSystem(0, clock=ManualClock())
-    for path in ("/disk", TARGET):
-        fs.make_directory(path)
+    fs.make_directory("/disk")
+    fs.write(TARGET, b"mine")
+    with pytest.raises(InvalidArgument, match="/disk/back is a file, not a directory"):
+        restored(fs, store, f"{TARGET}/below")
+    assert fs.read(TARGET) == b"mine"
+    fs.delete(TARGET)
+    fs.make_directory(TARGET)
     fs.write(f"{TARGET}/mine", b"1")
     with pytest.raises(InvalidArgument, match="there is something at /disk/back"):
         restored(fs, store)

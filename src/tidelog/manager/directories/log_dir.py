@@ -260,11 +260,16 @@ def is_inside(path: str, directory: str) -> bool:
 
 
 def make_directories(fs: FileSystem, path: str) -> None:
-    """Make a directory and those above it, each durably; nothing if it exists."""
+    """Make a directory and those above it, each durably; nothing if it exists.
+
+    Raises InvalidArgument if one of those above is a file.
+    """
     missing = []
     while not fs.exists(path):
         missing.append(path)
         path = os.path.dirname(path)
+    if missing and not fs.stat(path).is_directory:
+        raise InvalidArgument(f"{path} is a file, not a directory")
     for made in reversed(missing):
         fs.make_directory(made)
         # Else all that is synced below it later could vanish with its name in a power cut.

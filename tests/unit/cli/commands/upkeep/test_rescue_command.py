@@ -181,3 +181,13 @@ def test_a_link_to_a_disk_that_is_away_is_a_loss(topic: Cli, *, is_listed: bool)
 
     assert outcome.code == 1
     assert f"left out: {topic.data / 't-0'}: it is a link to nothing" in outcome.out
+
+
+def test_a_target_below_a_file_is_wrong_usage(topic: Cli, tmp_path: Path) -> None:
+    """As any other target that cannot be made; a disk that fails ends with 3."""
+    (tmp_path / "file").write_bytes(b"")
+
+    outcome = topic.on("rescue", "--to", tmp_path / "file" / "new")
+
+    assert outcome.code == 2
+    assert outcome.err == f"tidelog rescue: {tmp_path / 'file'} is a file, not a directory\n"
