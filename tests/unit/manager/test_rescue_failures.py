@@ -253,7 +253,7 @@ def test_unknown_settings_delete_nothing() -> None:
         assert topic.topic_id == topic_id
         assert topic.config["retention.ms"] == ("5" if is_known else "-1")
         assert topic.config["retention.bytes"] == ("7" if is_known else "-1")
-        assert rescued.is_whole
+        assert all(one.is_whole for one in rescued.partitions)
         assert len(rescued.entries) == (content == b"{nonsense")
         with home.home.open(paths=(NEW,)) as logs:
             assert logs.manager.config_of("t").retention_ms == (5 if is_known else -1)
@@ -288,6 +288,20 @@ def test_a_partition_that_is_missing_is_made_and_named() -> None:
         assert (one.log_start_offset, one.log_end_offset, gaps(one)) == (2, 2, [(0, 2, True)])
         assert open_directory_read_only(NEW, fs=home.fs).topic("t").partitions == (0, 1, 2)
         home.fs.delete(CATALOGUE) if home.fs.exists(CATALOGUE) else None
+
+
+def test_a_damaged_catalogue_is_a_loss() -> None:
+    """It alone knows of a topic, or last partitions, whose directories are gone."""
+    home = Home(*LETTERS, partitions=2)
+    remove(home.fs, f"{DATA}/t-1")
+    assert [one.is_whole for one in home.rescue().partitions] == [True, False]
+    home.fs.write(CATALOGUE, b"{nonsense")
+    rescued = home.rescue()
+    assert [one.is_whole for one in rescued.partitions] == [True]
+    (entry,) = rescued.entries
+    assert (entry.path, entry.is_loss) == (DATA, True)
+    assert "partitions whose directories are gone are not named" in entry.reason
+    assert not rescued.is_whole
 
 
 @pytest.mark.parametrize("name", ["", "/00000000000000000000.log"], ids=["listed", "read"])

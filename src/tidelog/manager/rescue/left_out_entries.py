@@ -59,9 +59,10 @@ def left_out_entries(
     found = []
     if source.catalogue_error is not None:
         reason = (
-            f"settings of topics are unknown, which are kept for ever: {source.catalogue_error}"
+            "the list of topics: partitions whose directories are gone are not named, and settings"
+            f" are unknown, so records are kept for ever: {source.catalogue_error}"
         )
-        found.append(LeftOut(source.name, None, 0, 0, None, None, reason, False))
+        found.append(LeftOut(source.name, None, 0, 0, None, None, reason, is_loss=True))
     for part in source.parts:
         found += _of_part(source, disk, part, namesakes)
     return found
