@@ -53,17 +53,23 @@ def run(args: Namespace) -> int:
     from tidelog.datadir.birth import birth_values
     from tidelog.datadir.effective_config import CopiedSettings
     from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.manager.topics.topic_checks import check_topic
 
     path = os.path.abspath(args.directory)
     is_new = not SYSTEM_FILES.exists(path)
     count, copied = 1, CopiedSettings({}, birth_values(LogConfig()), ())
     if args.like is not None:
         count, copied = _like(path, args.like)
+    partitions = count if args.partitions is None else args.partitions
+    settings, birth = {**copied.config, **dict(args.options)}, copied.birth
+    if is_new:
+        # Before the directory is made: a topic that is refused would leave it there, empty.
+        check_topic(args.topic, partitions, settings, birth, defaults=LogConfig())
     arguments = {
         "topic": args.topic,
-        "partitions": count if args.partitions is None else args.partitions,
-        "settings": {**copied.config, **dict(args.options)},
-        "birth": copied.birth,
+        "partitions": partitions,
+        "settings": settings,
+        "birth": birth,
     }
     topic = perform(args.command, path, arguments)
     if copied.left_out:
@@ -73,8 +79,8 @@ def run(args: Namespace) -> int:
         print_message(args.command, printable(text))
     if is_new:
         print_message(args.command, f"created data directory {path}")
-    partitions = counted(topic["partitions"], "partition")
-    print_row(args, topic, f"{topic['topic']}: {partitions}, id {topic['id']}")
+    shown = counted(topic["partitions"], "partition")
+    print_row(args, topic, f"{topic['topic']}: {shown}, id {topic['id']}")
     return 0
 
 

@@ -34,6 +34,18 @@ def test_a_data_directory_that_is_made_is_named(cli: Cli) -> None:
     assert (first.code, second.code, second.err) == (0, 0, "")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [["a/b"], ["t", "-p", "10001"], ["t", "-o", "retention.ms=x"], ["t", "-o", "no.such=1"]],
+)
+def test_a_topic_that_is_refused_leaves_no_directory(cli: Cli, words: list[str]) -> None:
+    """The one that is to be made with it, and those above that."""
+    new = cli.data.parent / "above" / "new"
+
+    assert cli("create", *words, "-d", new).code == 2
+    assert not new.parent.exists()
+
+
 def test_one_partition_is_one(cli: Cli) -> None:
     """The noun is in the singular."""
     assert cli.on("create", "t").out.startswith("t: 1 partition, id ")
