@@ -365,10 +365,8 @@ class GroupMember(OfOneProcess, Told):
         if not new:
             return
         is_first, self._has_begun = not self._has_begun, True
-        # Before the positions: of a transaction that ends in between, they are those that it set.
-        new = self._decided(new, is_first=is_first)
-        committed, of_others = self._source.found(self.group) if new else ({}, {})
-        for key in new:
+        undecided, (committed, of_others) = self._source.standing(self.group)
+        for key in self._decided(new, undecided, is_first=is_first):
             was_there = self._put_off.get(key, is_first)
             offset = self._taken_up.get(key)
             if key in committed:
@@ -397,13 +395,14 @@ class GroupMember(OfOneProcess, Told):
             text = "position-of-another-topic log=%s group=%s offset=%d reason=%s"
             _log.warning(text, key, self.group, position.offset, _OF_ANOTHER)
 
-    def _decided(self, keys: list[TopicPartition], *, is_first: bool) -> list[TopicPartition]:
+    def _decided(
+        self, keys: list[TopicPartition], undecided: frozenset[TopicPartition], *, is_first: bool
+    ) -> list[TopicPartition]:
         """Return the partitions without those of which a transaction sets the group's position.
 
         It has processed the records that the group would read next, and may be committed.
         """
-        undecided = self._source.undecided(self.group).intersection(keys)
-        for key in sorted(undecided):
+        for key in sorted(undecided.intersection(keys)):
             if key not in self._put_off:
                 self._put_off[key] = is_first
                 text = (

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from tidelog.log.log import Log
-    from tidelog.manager.consumer_groups import Groups
+    from tidelog.manager.consumer_groups import FoundPositions, Groups
     from tidelog.manager.log_manager import LogManager
     from tidelog.readonly.epoch_lineage import Epochs
     from tidelog.readonly.group_positions import Position
@@ -39,7 +39,12 @@ class OwnLogs:
         self.join: Final = groups.join
         self.leave: Final = groups.leave
         self.found: Final = groups.found
-        self.undecided: Final = groups.undecided
+
+    def standing(self, group: str) -> tuple[frozenset[TopicPartition], FoundPositions]:
+        """Return the partitions whose position a transaction is to set, and what is committed."""
+        # In this order: of a transaction that ends in between, the positions are those that it set.
+        undecided = self._groups.undecided(group)
+        return undecided, self._groups.found(group)
 
     def _log(self, key: TopicPartition) -> Log:
         return self._manager.partition(*key).log

@@ -30,7 +30,6 @@ from tidelog.staging.group_step import CommittedAt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
 
     from tidelog.embedded.joined_reads import JoinedReads
     from tidelog.env.machine import Machine
@@ -104,27 +103,26 @@ class JoinedSource:
 
     def found(self, group: str) -> FoundPositions:
         """Return the committed positions of a group, and apart those of topics deleted since."""
-        fields = self._positions(group)["positions"]
+        return self.standing(group)[1]
+
+    def standing(self, group: str) -> tuple[frozenset[TopicPartition], FoundPositions]:
+        """Return the partitions whose position a transaction is to set, and what is committed."""
+        # The process has them in memory, and checks commits by them. One that was just started may
+        # still be reading them.
+        asked = partial(self._door.ask, "OffsetFetch", 7, groupId=group, topics=None)
+        answer = retried(self._machine, partial(asked, requireStable=True), Refusal)
+        fields = answer["positions"]
         if fields is None:  # not for empty: the group must not begin again from nothing
             raise NotServed(
                 self._logs.path, "its process answers without positions: it is an older release"
             )
-        return read_positions(fields)
-
-    def undecided(self, group: str) -> frozenset[TopicPartition]:
-        """Return the partitions whose position a transaction sets that has not ended."""
-        return frozenset(
+        undecided = frozenset(
             TopicPartition(topic["name"], one["partitionIndex"])
-            for topic in self._positions(group)["topics"]
+            for topic in answer["topics"]
             for one in topic["partitions"]
             if one["errorCode"]  # UNSTABLE_OFFSET_COMMIT
         )
-
-    def _positions(self, group: str) -> dict[str, Any]:
-        # The process has them in memory, and checks commits by them. One that was just started may
-        # still be reading them.
-        asked = partial(self._door.ask, "OffsetFetch", 7, groupId=group, topics=None)
-        return retried(self._machine, partial(asked, requireStable=True), Refusal)
+        return undecided, read_positions(fields)
 
     def commit(
         self,

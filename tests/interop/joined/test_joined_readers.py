@@ -5,12 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 import tidelog
+from tidelog.embedded.door_client import DoorClient
 from tidelog.embedded.joined_source import JoinedSource
 from tidelog.env.waiting import sleep_ms
 from tidelog.errors import (
@@ -102,6 +103,23 @@ def test_a_transaction_that_is_aborted_after_the_files_were_looked_at_is_not_sho
     monkeypatch.setattr(ReadOnlyLog, "__enter__", opened)
     assert reads(joined)[way]() == [b"a", b"b"]
     assert not markers
+
+
+@pytest.mark.usefixtures("broker")
+def test_a_reader_asks_once_where_its_group_is(
+    joined: JoinedLogs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One answer says what is committed, and what a transaction is to set."""
+    asked: list[str] = []
+    ask = DoorClient.ask
+
+    def counted(door: DoorClient, name: str, version: int, **values: Any) -> dict[str, Any]:
+        asked.append(name)
+        return ask(door, name, version, **values)
+
+    monkeypatch.setattr(DoorClient, "ask", counted)
+    joined.reader("t", group="g").close()
+    assert asked.count("OffsetFetch") == 1
 
 
 def test_a_topic_that_is_deleted_before_a_commit_is_a_typed_error(
