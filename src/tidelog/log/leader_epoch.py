@@ -12,8 +12,8 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.codec.checkpoint_file import LEADER_EPOCH_FILE, read_leader_epochs, write_leader_epochs
-from tidelog.errors import InvalidArgument
-from tidelog.log.directory_guard import PASSING
+from tidelog.errors import InvalidArgument, KafkaStorageError
+from tidelog.log.directory_guard import is_passing
 from tidelog.records.batch import INT32_MAX
 
 if TYPE_CHECKING:
@@ -128,6 +128,8 @@ class LeaderEpochCache:
         self._entries = tuple(entries)
         self._written = self._entries
         self._file_lock = Lock()
+        self._is_told = False
+        """Whether it was logged that the file is behind, since it was last written."""
 
     @classmethod
     def open(
@@ -257,8 +259,23 @@ class LeaderEpochCache:
         try:
             self.flush()
         except OSError as error:
-            if error.errno not in PASSING:
+            if not is_passing(error):
                 raise
+            self._tell_not_flushed()
+
+    def _flush_in_background(self) -> None:
+        """Write the entries if the file is behind; if the disk is full, a later flush does."""
+        try:
+            self.flush_if_dirty()
+        except KafkaStorageError as error:
+            if not is_passing(error):
+                raise
+            self._tell_not_flushed()
+
+    def _tell_not_flushed(self) -> None:
+        """Log that the file is behind: once, as each truncation tries to write it."""
+        if not self._is_told:
+            self._is_told = True
             _log.warning("leader-epochs-not-flushed directory=%s", self.directory)
 
     def moved_to(self, directory: str) -> None:
@@ -285,11 +302,12 @@ class LeaderEpochCache:
     def _write(self, entries: tuple[EpochEntry, ...]) -> None:
         write_leader_epochs(self._fs, f"{self.directory}/{LEADER_EPOCH_FILE}", entries)
         self._written = entries
+        self._is_told = False
 
     def _truncate(self, entries: tuple[EpochEntry, ...]) -> None:
         self._entries = entries
         name = self.directory.rpartition("/")[2]
-        self._scheduler.schedule(f"leader-epoch-cache-flush-{name}", self.flush_if_dirty)
+        self._scheduler.schedule(f"leader-epoch-cache-flush-{name}", self._flush_in_background)
 
     def flush_if_dirty(self) -> None:
         """Write the entries if the file is behind; nothing if the directory is gone or offline."""
