@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing, suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
+from tidelog.broker.client_request import Refusal
 from tidelog.codec.compression import Codec
 from tidelog.codec.text import check_group
 from tidelog.embedded.busy_directory import BusyDirectory
 from tidelog.embedded.commits import DEFAULT_TIMEOUT_MS
+from tidelog.embedded.door_client import DoorClient, check_answer, retried
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.machine import brief_machine
 from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.env.unix_sockets import is_listened_in
+from tidelog.error_codes import ErrorCode
+from tidelog.errors import NonEmptyGroup, NotServed
 from tidelog.readonly.absent_partitions import BY_NOTHING
 from tidelog.readonly.group_positions import OFFSETS_TOPIC, Position, partition_of_group
 from tidelog.readonly.read_only_directory import open_directory_read_only
@@ -56,16 +63,30 @@ def commit_positions(
 
 
 def delete_group(path: str, group: str, keys: Collection[TopicPartition]) -> None:
-    """Delete a group with its positions in these partitions; durable when this returns.
+    """Delete a group with its positions, those in ``keys``; durable when this returns.
 
-    Errors as ``commit_when_possible``. Raises NonEmptyGroup if the process that holds the
-    directory has a reader of the group, or members of it.
+    If a process that holds the directory listens, it deletes all positions that the group has then,
+    and there is an error if it has none.
+    Errors as ``commit_when_possible``, and as ``DoorClient.ask``. Raises NonEmptyGroup if the
+    process that holds the directory has a reader of the group, or members of it.
     """
     check_group(group)
-    machine = brief_machine(SYSTEM_FILES, SYSTEM_CLOCK)
-    directory = BusyDirectory(os.path.abspath(path), machine=machine)
+    path, machine = os.path.abspath(path), brief_machine(SYSTEM_FILES, SYSTEM_CLOCK)
+    if is_listened_in(path):
+        # Not by a transaction: a position that was committed since the caller looked would stay.
+        with suppress(NotServed), closing(DoorClient(path)) as door:  # it may have just ended
+            retried(machine, partial(_ask_to_delete, door, group), Refusal)
+            return
+    directory = BusyDirectory(path, machine=machine)
     with directory.transaction(None, codec=Codec.NONE) as txn:
         txn.remove_group(group, keys)
+
+
+def _ask_to_delete(door: DoorClient, group: str) -> None:
+    (answer,) = door.ask("DeleteGroups", 2, groupsNames=[group])["results"]
+    if answer["errorCode"] == ErrorCode.NON_EMPTY_GROUP:
+        raise NonEmptyGroup(group)
+    check_answer(answer)
 
 
 def directory_of_group(paths: Sequence[str], group: str) -> str:

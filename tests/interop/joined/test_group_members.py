@@ -13,6 +13,9 @@ from confluent_kafka.admin import AdminClient
 
 import tidelog
 from tidelog.cli.main import main
+from tidelog.embedded.group_commits import delete_group
+from tidelog.errors import KafkaError, NonEmptyGroup
+from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -115,3 +118,24 @@ def test_without_a_process_no_group_has_members(
     shown = capsys.readouterr()
     assert shown.out == ""
     assert "no process holds" in shown.err
+
+
+def test_a_position_that_is_committed_meanwhile_goes_with_its_group(
+    broker: Served, data: Path
+) -> None:
+    """The process that holds the directory decides which there are, not an earlier look."""
+    broker.logs.create_partitions("t", 2)
+    with broker.logs.reader("t", group="g", partitions=[0]) as reader:
+        reader.commit()
+    seen = list(broker.logs.groups.committed("g"))
+    with broker.logs.reader("t", group="g", partitions=[1]) as reader:
+        reader.commit()
+
+    delete_group(str(data), "g", seen)
+
+    assert seen == [TopicPartition("t", 0)]
+    assert broker.logs.groups.committed("g") == {}
+    with pytest.raises(KafkaError, match="group id not found"):
+        delete_group(str(data), "g", seen)
+    with pytest.raises(NonEmptyGroup, match="group 'here' has"):
+        delete_group(str(data), "here", seen)

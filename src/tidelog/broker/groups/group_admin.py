@@ -142,10 +142,10 @@ class GroupAdmin:
             # Also those that open transactions set: else a commit would bring a part of them back,
             # those which the group has not had before.
             positions = {*positions, *self._groups.undecided(group_id)}
+            if self._groups.has_reader(group_id):  # which may have committed nothing yet
+                raise NonEmptyGroup(group_id)
             if not positions and group_id not in self._coordinator.groups:
                 return ErrorCode.GROUP_ID_NOT_FOUND
-            if self._groups.has_reader(group_id):
-                raise NonEmptyGroup(group_id)
             return self._coordinator.delete(group_id, positions)
         except KafkaError as error:
             return code_for_client(error)

@@ -415,7 +415,7 @@ def test_an_empty_group_is_known_after_a_restart() -> None:
 
 
 def test_an_empty_group_that_another_process_deletes_is_gone() -> None:
-    """As by ``tidelog groups delete``, which the broker is not asked for."""
+    """As by ``tidelog groups delete`` before the process listened."""
 
     async def test(home: BrokerHome) -> None:
         await leave(home, (await member_of(home))[0])
