@@ -28,7 +28,7 @@ from tidelog.env.paths import absolute_path
 from tidelog.env.signals import program_of
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import DirectoryLocked, InvalidArgument
-from tidelog.manager.topics.topic_checks import check_count
+from tidelog.manager.topics.topic_checks import check_count, check_topic
 from tidelog.readonly.read_files import StorageErrors
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.records.validation.policy import LeaderPolicy
@@ -126,6 +126,11 @@ def _make_plan(options: WriteOptions, columns: Mapping[str, int], txn: str) -> W
     new_topic = plan_topic(options, count, options.new_topic_config())
     if options.topic is not None:
         check_topic_name(options.topic)
+    if not SYSTEM_FILES.exists(options.path):
+        # A write that is refused later would leave the directory there, empty.
+        check_count(count)
+        if options.topic is not None:
+            check_topic(options.topic, count, {}, defaults=LogConfig())
     make_directory(options.path, is_allowed=options.create_directory)
     check_not_busy(options)
     topics = known_topics(options)

@@ -82,6 +82,23 @@ def test_too_many_partitions_are_refused_before_tasks_make_room_for_them(
     assert list_staged(SYSTEM_FILES, str(tmp_path)) == []
 
 
+@pytest.mark.parametrize(
+    ("topic", "count", "error"),
+    [
+        ("t", "10001", PolicyViolation),
+        ("", "10001", PolicyViolation),
+        ("__cluster_metadata", "1", InvalidTopic),
+    ],
+)
+def test_a_topic_that_cannot_be_made_leaves_no_directory(
+    tmp_path: Path, topic: str, count: str, error: type[Exception]
+) -> None:
+    """Nothing is made that a write which is refused would leave there, empty."""
+    with pytest.raises(error):
+        plan_of(tmp_path / "new", topic=topic, numPartitions=count)
+    assert not (tmp_path / "new").exists()
+
+
 def test_tasks_make_batches_by_the_settings_of_the_broker(tmp_path: Path) -> None:
     """Those in the cluster's metadata beside the partitions hold, as they do at the commit."""
     one = UUID(int=1)
