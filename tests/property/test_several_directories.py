@@ -22,12 +22,16 @@ from tests.machinery.scale import scaled
 import tidelog
 from tidelog.cli.main import main
 from tidelog.datadir.catalogue import CATALOGUE_FILE
+from tidelog.datadir.metadata_files import META_PROPERTIES_FILE
 from tidelog.embedded.spread_compaction import SpreadTerms, plan_spread
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.system_files import SYSTEM_FILES
-from tidelog.errors import PartitionsElsewhere
+from tidelog.errors import InconsistentTopicId, PartitionsElsewhere
 from tidelog.exit_codes import ExitCode
-from tidelog.log.topic_id import PARTITION_METADATA_FILE, read_partition_metadata
+from tidelog.log.topic_id import (
+    PARTITION_METADATA_FILE,
+    read_partition_metadata,
+)
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
@@ -104,6 +108,24 @@ def make_with_metadata(folder: Path, count: int) -> Layout:
     return laid_out(paths)
 
 
+def make_two_topics(folder: Path) -> Layout:
+    """Make a topic of today, and what a deleted one of its name left on a disk that was away."""
+    today, away = (str(folder / name) for name in ("today", "away"))
+    for path, count in ((today, 2), (away, PARTITIONS)):
+        with tidelog.open(path, log_cleaner_enable="false") as logs:
+            logs.create_topic("t", count, {"cleanup.policy": "compact,delete"})
+            for number in range(count):
+                records: Any = [(-1, b"k", path.encode(), [])] * RECORDS
+                logs.partition("t", number).append_records(records)
+            if path == today:
+                logs.alter_topic("t", {"segment.bytes": "1048576"})
+                with logs.reader("t", group=GROUP) as reader:
+                    assert len(list(reader.read())) == count * RECORDS
+                    reader.commit()
+    os.remove(os.path.join(away, META_PROPERTIES_FILE))  # it names another cluster
+    return laid_out([today, away])
+
+
 MAKERS: Final = (make_own, make_without_catalogue, make_with_metadata)
 
 
@@ -164,6 +186,9 @@ def command(*words: str, of: str = "t", found: Callable[[Rows], set[int]] = each
         named = [of] if of else []
         with redirect_stdout(_Text(out)), redirect_stderr(err):
             code = main([*words, *named, *options, *(["--allow-partial"] if in_part else [])])
+        if "two topics are named t" in err.getvalue():
+            assert (code, out.getvalue()) == (ExitCode.FAILED, "")
+            raise InconsistentTopicId(err.getvalue())
         if "not all partitions are in" in err.getvalue():
             assert (code, out.getvalue()) == (ExitCode.BAD_USAGE, "")
             raise PartitionsElsewhere(err.getvalue(), ())
@@ -203,6 +228,13 @@ def counted(numbers: Sequence[int]) -> set[int]:
 
 def by_reading(paths: Sequence[str], in_part: bool) -> set[int]:
     return counted([record.partition for record in opened(paths, in_part).read("t")])
+
+
+def by_arrow(paths: Sequence[str], in_part: bool) -> set[int]:
+    import tidelog.arrow
+
+    table = tidelog.arrow.read([*paths], "t", allow_partial=in_part).read_all()
+    return counted(table.column("partition").to_pylist())
 
 
 def by_following(paths: Sequence[str], in_part: bool) -> set[int]:
@@ -335,6 +367,8 @@ LOOKS: Final = (
     command("table", "groups", "--json", found=some),
     command("table", "plan_compaction", "--json", *COMPACTED, found=some),
     Look("verify", by_verifying),
+    command("sql", "--format", "json", of="SELECT topic, partition FROM t", found=all_records),
+    Look("tidelog.arrow.read", by_arrow),
     Look("ReadOnlyLogs.read", by_reading),
     Look("ReadOnlyLogs.follow", by_following),
     Look("ReadOnlyLogs.count_records", by_counting),
@@ -392,6 +426,25 @@ def test_a_look_at_a_part_of_a_topic_is_an_error(
     assert two_disks.numbers(tuple(two_disks.held)) == set(range(PARTITIONS))
 
     enumerated("looks", check(two_disks, look), at_least=6)
+
+
+@pytest.fixture(scope="module")
+def two_topics(tmp_path_factory: pytest.TempPathFactory) -> Layout:
+    return make_two_topics(tmp_path_factory.mktemp("two-topics"))
+
+
+@pytest.mark.parametrize(
+    "look", [one for one in LOOKS if one.name != "verify"], ids=lambda look: look.name
+)
+def test_no_look_takes_two_topics_of_one_name_for_one(two_topics: Layout, look: Look) -> None:
+    """It is refused with an error that names both, or covers the catalogue's topic alone."""
+    pytest.importorskip("pyspark")
+    today, away = two_topics.held
+
+    for paths in ((today, away), (away, today)):
+        with pytest.raises(InconsistentTopicId, match=f"{away}/t-0, .* have the id"):
+            look.run(paths, False)
+        assert look.run(paths, True) == two_topics.held[today]
 
 
 @pytest.mark.slow

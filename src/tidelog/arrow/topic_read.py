@@ -25,7 +25,7 @@ from tidelog.errors import (
     KafkaStorageError,
     UnknownTopicOrPartition,
 )
-from tidelog.log.topic_id import topic_id_or_none
+from tidelog.log.topic_id import is_other_topic, topic_id_or_none
 from tidelog.readonly.absent_partitions import BY_ARGUMENT
 from tidelog.readonly.chosen_records import RecordFilter
 from tidelog.readonly.missing.damaged_range import DamagedRange, skipped_by
@@ -143,7 +143,7 @@ class PlannedRange(NamedTuple):
         if self.topic_id is None:
             return
         log = self.log
-        if topic_id_or_none(log.fs, log.directory) not in {None, self.topic_id}:
+        if is_other_topic(topic_id_or_none(log.fs, log.directory), self.topic_id):
             text = "was deleted and created again while its topic was read"
             raise KafkaStorageError(f"{log.directory} {text}")
 

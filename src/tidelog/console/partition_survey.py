@@ -103,6 +103,8 @@ class PartitionSurvey:
         self._known: dict[TopicPartition, _Known] = {}
         self._samples: dict[TopicPartition, tuple[_Sample, _Sample]] = {}
         self.seen: Final = SeenDamage(fs)
+        self._strays: dict[TopicPartition, str] = {}
+        """Partitions of which a directory has one of another topic of the name, and why."""
         self._steps: Iterator[None] | None = None
         self._worked_ns = 0
         self.directory: ReadOnlyDirectory | None = None
@@ -136,7 +138,8 @@ class PartitionSurvey:
     def _with_seen(self, surveyed: Surveyed) -> Surveyed:
         if surveyed.problem is not None:
             return surveyed
-        return surveyed._replace(problem=self.seen.of(surveyed.key))
+        problem = self.seen.of(surveyed.key) or self._strays.get(surveyed.key)
+        return surveyed._replace(problem=problem)
 
     def open(self) -> ReadOnlyDirectory:
         """Open the directories for a pass and look where partitions are; nothing else changes.
@@ -187,18 +190,22 @@ class PartitionSurvey:
         self.ended_ms = self._clock.now_ms()
 
     def _pass(self, directory: ReadOnlyDirectory) -> Iterator[None]:
-        keys, missing = directory.partitions, directory.missing
+        strays = {one.key: str(one) for one in directory.strays()}
+        keys, missing = sorted({*directory.partitions, *strays}), directory.missing
         before, found = self._known, dict[TopicPartition, _Known]()
         if not self.is_whole:
             self.directory, self.missing, self._known = directory, missing, found
         self.total = len(keys)
         yield
         for key in keys:
-            known = self._look(directory, key, before.get(key))
+            known: _Known | None = _Known(Surveyed(key, None, strays.get(key)), None)
+            if directory.has(*key):
+                known = self._look(directory, key, before.get(key))
             if known is not None:
                 found[key] = known
             yield
         self.directory, self.missing, self._known = directory, missing, found
+        self._strays = strays
         self._samples = {key: two for key, two in self._samples.items() if key in found}
         self.is_whole = True
 

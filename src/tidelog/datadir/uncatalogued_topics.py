@@ -16,7 +16,7 @@ from tidelog.datadir.effective_config import NO_SETTINGS
 from tidelog.datadir.internal_topics import INTERNAL_SETTINGS
 from tidelog.datadir.partition_directories import live_partitions, random_id, survey
 from tidelog.errors import KafkaStorageError
-from tidelog.log.topic_id import PARTITION_METADATA_FILE, read_partition_metadata
+from tidelog.log.topic_id import PARTITION_METADATA_FILE, is_other_topic, read_partition_metadata
 from tidelog.segment.filenames import log_directory_name
 
 if TYPE_CHECKING:
@@ -47,9 +47,10 @@ def adopt(
     not partitions are named in a warning and left alone. ``links``: see ``survey``.
 
     A topic whose partitions have no id on disk gets a new one, which is the topic's from the moment
-    one of its logs is loaded. A partition that has another id than its topic is adopted all the
-    same; loading its log then fails with that error. A topic whose id is on disk but cannot be read
-    is left out, with a warning: with another id its logs would be strays once the file is restored.
+    one of its logs is loaded. Of a topic that is known, partitions with another id are strays, and
+    left out, with a warning; of others they are adopted all the same, and loading their logs fails
+    with that error. A topic whose id is on disk but cannot be read is left out, with a warning:
+    with another id its logs would be strays once the file is restored.
     """
     listed = catalogue.directory_names()
     found: dict[str, list[int]] = {}
@@ -60,7 +61,9 @@ def adopt(
             "foreign-directory-ignored directory=%s reason=%s", os.path.join(data_dir, name), reason
         )
     for key in surveyed.live:
-        if key not in deleted and key.topic != METADATA_TOPIC:
+        if key in deleted or key.topic == METADATA_TOPIC:
+            continue
+        if not _is_stray(fs, data_dir, key, catalogue.topics.get(key.topic)):
             found.setdefault(key.topic, []).append(key.partition)
     topics = []
     for name, numbers in found.items():
@@ -79,6 +82,19 @@ def adopt(
             Topic(name, topic_id or random_id(rng), partitions, dict(config), is_adopted=True)
         )
     return catalogue.adopting(topics)
+
+
+def _is_stray(fs: FileSystem, data_dir: str, key: TopicPartition, known: Topic | None) -> bool:
+    """Return whether an unlisted partition is of another topic than the known one of its name."""
+    if known is None:
+        return False
+    path = os.path.join(data_dir, log_directory_name(*key))
+    topic_id = readable_topic_id(fs, path)
+    if not is_other_topic(topic_id, known.topic_id):
+        return False
+    # The topic would get a partition that it never had, and that no log can be loaded for.
+    _log.warning("log-stray directory=%s topic_id=%s", path, topic_id)
+    return True
 
 
 def log_adopted(data_dir: str, topics: Iterable[Topic]) -> None:

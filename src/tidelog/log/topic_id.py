@@ -73,6 +73,17 @@ class TopicIdFile:
                 self._is_dirty = False
 
 
+def is_other_topic(found: UUID | None, known: UUID | None) -> bool:
+    """Return whether a log with the id ``found`` is of another topic than the one with ``known``.
+
+    Both have one name: such a log is what a deleted topic left on a disk that was away. None: there
+    is no id, or it cannot be read, which says nothing.
+
+    Source: Kafka LogManager.isStrayKraftReplica.
+    """
+    return found is not None and known is not None and found != known
+
+
 def topic_id_or_none(fs: FileSystem, directory: str) -> UUID | None:
     """Return the topic id in a partition's directory; None, too, where it cannot be read.
 

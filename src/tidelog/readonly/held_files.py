@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.env.read_only_file import ReadOnlyFile
 from tidelog.errors import KafkaStorageError
-from tidelog.log.topic_id import topic_id_or_none
+from tidelog.log.topic_id import is_other_topic, topic_id_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Buffer, Callable, Iterator  # type: ignore[attr-defined]  # Buffer: 3.12+
@@ -39,7 +39,7 @@ def check_topic(fs: FileSystem, directory: str, topic_id: UUID | None) -> None:
     The files of the new topic have the same names and offsets, and would be read as the old one's.
     Call this after opening them: if the old topic is still there now, they are its files.
     """
-    if topic_id is not None and topic_id_or_none(fs, directory) not in {None, topic_id}:
+    if topic_id is not None and is_other_topic(topic_id_or_none(fs, directory), topic_id):
         raise KafkaStorageError(f"{directory} was deleted and created again while it was read")
 
 

@@ -12,7 +12,7 @@ from tidelog.codec.one_line import one_line
 from tidelog.datadir.offset_checkpoints import HIGH_WATERMARK_FILE
 from tidelog.env.waiting import IdleTime
 from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
-from tidelog.log.topic_id import topic_id_or_none
+from tidelog.log.topic_id import is_other_topic, topic_id_or_none
 from tidelog.readonly.checkpoints import ask_for_watermarks
 from tidelog.readonly.epoch_lineage import lineage, other_records, parting
 from tidelog.readonly.missing.holes import check_none_lost
@@ -118,7 +118,7 @@ class LogFollower:
         if state is not None and state == self._seen:
             return None
         topic_id = topic_id_or_none(self._fs, self.path)
-        if topic_id is not None and self._topic_id not in {None, topic_id}:
+        if is_other_topic(topic_id, self._topic_id):
             text = "was deleted and created again while it was followed"
             raise KafkaStorageError(f"{self.path} {text}")
         if self._end_of is not None:

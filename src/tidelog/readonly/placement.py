@@ -10,20 +10,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
-from uuid import UUID
 
 from tidelog.codec.uuid_text import format_uuid
-from tidelog.datadir.catalogue import Catalogue
 from tidelog.datadir.deletion_marks import without_marked
+from tidelog.datadir.merged_catalogues import OwnCatalogue, merged_catalogues
 from tidelog.datadir.partition_directories import PartitionLinks
 from tidelog.errors import InvalidArgument, KafkaStorageError
 from tidelog.readonly.log_snapshot import MAX_LOOKS
+from tidelog.readonly.missing.strays import find_doubtful, find_strays
 from tidelog.segment.filenames import TopicPartition, numbers_by_topic
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from uuid import UUID
 
-    from tidelog.readonly.directory_files import CatalogueFile, DirectoryFiles, Listing
+    from tidelog.datadir.catalogue import Catalogue
+    from tidelog.readonly.directory_files import DirectoryFiles
+    from tidelog.readonly.missing.strays import Stray
 
 
 class Absent(NamedTuple):
@@ -44,15 +47,17 @@ class Absent(NamedTuple):
 class Placement:
     """What one look at data directories found.
 
-    ``found`` maps each partition to the directory that holds it; ``copied`` are those that others
-    hold, too. ``rivals`` are in two directories, and it is not known which one counts. ``lost`` are
-    those that the catalogue places into one of the directories, where they are not. ``foreign``
-    holds the other entries of each directory, with what makes them no partitions; ``homes`` are
-    the directories by id.
+    ``strays`` are partitions of other topics, by the name that these share; they count as not
+    there. ``found`` maps each partition to the directory that holds it; ``copied`` are those that
+    others hold, too. ``rivals`` are in two directories, and it is not known which one counts.
+    ``lost`` are those that the catalogue places into one of the directories, where they are not.
+    ``foreign`` holds the other entries of each directory, with what makes them no partitions;
+    ``homes`` are the directories by id.
     """
 
     catalogue: Catalogue
     catalogue_error: KafkaStorageError | None
+    strays: Mapping[str, Sequence[Stray]]
     found: Mapping[TopicPartition, DirectoryFiles]
     copied: Mapping[TopicPartition, DirectoryFiles]
     rivals: Mapping[TopicPartition, tuple[DirectoryFiles, DirectoryFiles]]
@@ -155,7 +160,7 @@ def find_partitions(parts: Sequence[DirectoryFiles], topic: str | None = None) -
     before: object = None
     for _ in range(MAX_LOOKS):
         placement = _look(parts, topic)
-        doubtful = (placement.lost.keys(), placement.copied, placement.gaps)
+        doubtful = (placement.strays, placement.lost.keys(), placement.copied, placement.gaps)
         if doubtful == before or not any(doubtful):
             return placement
         before = doubtful
@@ -189,15 +194,19 @@ def _check_owner(parts: Sequence[DirectoryFiles]) -> None:
 
 def _look(parts: Sequence[DirectoryFiles], topic: str | None) -> Placement:
     files = [part.read_catalogue() for part in parts]
-    catalogue = _merged(files) if topic is None else _merged(files).of(topic)
-    listed = catalogue.directory_names()
+    said = [one.catalogue if topic is None else one.catalogue.of(topic) for one in files]
+    distinct = {id(one): one for one in said}.values()
+    listed = set[str]().union(*(one.directory_names() for one in distinct))
     links = PartitionLinks(parts[0].fs, [part.path for part in parts])
     listings = [part.listing(listed, links, topic) for part in parts]
-    marked = frozenset[UUID]().union(*(listing.marked for listing in listings))
-    catalogue = without_marked(catalogue, marked)
-    holders = _holders(parts, listings, catalogue)
+    own = {
+        part: OwnCatalogue(part.path, part.directory_id, without_marked(one, listing.marked))
+        for part, one, listing in zip(parts, said, listings, strict=True)
+    }
+    catalogue = merged_catalogues(parts[0].fs, [*own.values()])
+    held = {part: listing.found for part, listing in zip(parts, listings, strict=True)}
+    holders, strays = _holders(held, catalogue, own)
     homes = {part.directory_id: part for part in parts if part.directory_id is not None}
-    own = {part: file.catalogue for part, file in zip(parts, files, strict=True)}
     found, rivals = _settled(holders, catalogue, own)
     lost = {
         TopicPartition(topic.name, number): homes[home]
@@ -208,6 +217,7 @@ def _look(parts: Sequence[DirectoryFiles], topic: str | None) -> Placement:
     return Placement(
         catalogue,
         next((file.error for file in files if file.error is not None), None),
+        strays,
         found,
         {key: found[key] for key, candidates in holders.items() if len(candidates) > 1},
         rivals,
@@ -217,32 +227,34 @@ def _look(parts: Sequence[DirectoryFiles], topic: str | None) -> Placement:
     )
 
 
-def _merged(files: Iterable[CatalogueFile]) -> Catalogue:
-    """Return what the catalogues say together; equal ones, which are one object, are taken once."""
-    distinct = {id(one.catalogue): one.catalogue for one in files}
-    merged: Catalogue | None = None
-    for one in distinct.values():
-        merged = one if merged is None else merged.merged(one)
-    return merged or Catalogue()
-
-
 def _holders(
-    parts: Sequence[DirectoryFiles], listings: Sequence[Listing], catalogue: Catalogue
-) -> dict[TopicPartition, list[DirectoryFiles]]:
-    """Return the directories that hold each partition, without those of deleted topics."""
+    held: Mapping[DirectoryFiles, Sequence[TopicPartition]],
+    catalogue: Catalogue,
+    own: Mapping[DirectoryFiles, OwnCatalogue],
+) -> tuple[dict[TopicPartition, list[DirectoryFiles]], dict[str, list[Stray]]]:
+    """Return the directories that hold each partition, and strays; deleted topics are left out.
+
+    While a deletion is not complete, the ids of all partitions are read.
+    """
+    doubtful = set(find_doubtful(held, catalogue, own))
+    places = [(part, key) for part, keys in held.items() for key in keys]
+    asked = places if catalogue.deleted else [at for at in places if doubtful and at in doubtful]
+    ids = {(part, key): part.id_or_none(*key) for part, key in asked}
+    gone = {at for at, topic_id in ids.items() if topic_id in catalogue.deleted}
+    in_doubt = {at: one for at, one in ids.items() if at in doubtful and at not in gone}
+    strays = find_strays(in_doubt, catalogue)
+    gone.update(one.place for of_topic in strays.values() for one in of_topic)
     holders: dict[TopicPartition, list[DirectoryFiles]] = {}
-    for part, listing in zip(parts, listings, strict=True):
-        for key in listing.found:
-            if catalogue.deleted and part.id_or_none(*key) in catalogue.deleted:
-                continue
+    for part, key in places:
+        if not gone or (part, key) not in gone:
             holders.setdefault(key, []).append(part)
-    return holders
+    return holders, strays
 
 
 def _settled(
     holders: Mapping[TopicPartition, list[DirectoryFiles]],
     catalogue: Catalogue,
-    own: Mapping[DirectoryFiles, Catalogue],
+    own: Mapping[DirectoryFiles, OwnCatalogue],
 ) -> tuple[
     dict[TopicPartition, DirectoryFiles],
     dict[TopicPartition, tuple[DirectoryFiles, DirectoryFiles]],
@@ -262,24 +274,22 @@ def _named(
     key: TopicPartition,
     candidates: list[DirectoryFiles],
     catalogue: Catalogue,
-    own: Mapping[DirectoryFiles, Catalogue],
+    own: Mapping[DirectoryFiles, OwnCatalogue],
 ) -> list[DirectoryFiles]:
     """Return which of several directories has the partition; more than one: it is not decided.
 
-    One of another topic's id is not the partition. The one that the catalogue names counts if the
-    catalogues beside the others name it, too, as once a move is decided: else an other one may hold
-    records of its own.
+    The one that the catalogue names counts if the catalogues beside the others name it, too, as
+    once a move is decided: else an other one may hold records of its own.
     """
     topic = catalogue.topics.get(key.topic)
     if topic is None:
         return candidates
-    rest = [one for one in candidates if one.id_or_none(*key) in {None, topic.topic_id}]
     home = topic.partitions.get(key.partition)
-    named = [one for one in rest if home is not None and one.directory_id == home]
-    others = [one for one in rest if one not in named]
-    if len(named) == 1 and all(own[one].home_of(key) == home for one in others):
+    named = [one for one in candidates if home is not None and one.directory_id == home]
+    others = [one for one in candidates if one not in named]
+    if len(named) == 1 and all(own[one].catalogue.home_of(key) == home for one in others):
         return named
-    return rest or candidates
+    return candidates
 
 
 def _continues(one: Absent, other: Absent) -> bool:

@@ -26,6 +26,7 @@ from tidelog.errors import CorruptFile, KafkaStorageError, UnknownTopicOrPartiti
 from tidelog.readonly.absent_partitions import BY_ARGUMENT, partitions_elsewhere
 from tidelog.readonly.directory_files import DirectoryFiles
 from tidelog.readonly.missing.holes import surely_lost, unexplained_holes
+from tidelog.readonly.missing.strays import check_strays
 from tidelog.readonly.placement import find_partitions
 from tidelog.readonly.read_files import reading
 from tidelog.readonly.read_only_topic import MissingPartition, ReadOnlyTopic
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from tidelog.env.files import FileSystem
     from tidelog.readonly.missing.damaged_range import OnDamage
     from tidelog.readonly.missing.holes import Hole
+    from tidelog.readonly.missing.strays import Stray
     from tidelog.readonly.placement import Absent, Placement
     from tidelog.readonly.read_files import ReadFiles
     from tidelog.readonly.read_only_log import ReadOnlyLog
@@ -185,6 +187,12 @@ class ReadOnlyDirectory(Told):
         """The partitions whose directories are there, in order."""
         return tuple(key for key in self._placed.found if key.topic != METADATA_TOPIC)
 
+    def strays(self, topic: str | None = None) -> Sequence[Stray]:
+        """Return the partitions that are another topic's of this name, or all such, in order."""
+        if topic is not None:
+            return self._of(topic).strays.get(topic, ())
+        return [one for _, of_topic in sorted(self._placed.strays.items()) for one in of_topic]
+
     def partitions_in(self, part: DirectoryFiles) -> tuple[TopicPartition, ...]:
         """Return those of ``partitions`` that a directory holds."""
         here = self._placed.found_by_part.get(part, ())
@@ -254,16 +262,20 @@ class ReadOnlyDirectory(Told):
     ) -> None:
         """Raise PartitionsElsewhere if partitions of some topics are in none of the directories.
 
+        InconsistentTopicId if the directories hold partitions of two topics of one name.
         Those that are lost, as the catalogue places them here, are not meant: see ``missing``.
 
         Args:
             wanted: the topics, with the partitions that are to be read; None: all.
             asks_metadata: whether to read the cluster's metadata, which alone says that a topic of
                 Kafka's has more partitions than the last one found.
-            takes_copies: whether a copy that a move may have left here counts as the partition.
+            takes_copies: whether a copy that a move may have left here counts as the partition, and
+                another topic of a name is left out.
         """
         if self._accept is None:
             return
+        if not takes_copies:
+            check_strays([one for name in wanted for one in self.strays(name)], self._accept)
         absent = [
             each
             for topic, numbers in wanted.items()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from tidelog.datadir.partition_directories import lies_twice
 from tidelog.errors import KafkaStorageError
 from tidelog.log.directory_guard import is_passing, lacks_resources
+from tidelog.log.topic_id import is_other_topic
 from tidelog.manager.lifecycle.log_closer import close_log
 from tidelog.manager.lifecycle.partition_loader import take_in
 from tidelog.manager.manager_part import ManagerPart
@@ -145,7 +146,7 @@ class Reconciler(ManagerPart):
                 self._deleter.is_unfinished = True
             return True
         known = self._topics.all().get(key.topic)
-        if known is not None and log.topic_id not in {None, known.topic_id}:
+        if known is not None and is_other_topic(log.topic_id, known.topic_id):
             _log.warning("log-stray directory=%s topic_id=%s", log.directory, log.topic_id)
             try:
                 self._deleter.put_away(key, log, is_stray=True)

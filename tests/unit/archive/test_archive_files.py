@@ -29,6 +29,7 @@ from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import (
     CorruptArchive,
     CorruptMessage,
+    InconsistentTopicId,
     InvariantError,
     UnknownTopicOrPartition,
 )
@@ -272,3 +273,19 @@ def test_a_scan_takes_few_requests(store: ObjectModel) -> None:
     for position in range(0, 32 << 20, 1 << 20):
         file.pread(1 << 20, position)
     assert store.requests <= 6
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_the_archive_of_another_topic_of_the_name_is_not_read_as_this_one(
+    data: Path, *, is_first: bool
+) -> None:
+    """A topic that was deleted and created again has an archive under its old id."""
+    store = ObjectModel(Random(0))
+    archive(store, data / "t-0")
+    paths = [str(data), ROOT] if is_first else [ROOT, str(data)]
+    directory = open_directory_read_only(*paths, fs=files_with(store, ROOT))
+
+    with pytest.raises(InconsistentTopicId, match="two topics are named t"):
+        directory.check_present({"t": None})
+    with pytest.raises(InconsistentTopicId, match="two topics are named t"):
+        directory.numbers_of("t")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 import pytest
 from tests.machinery.directory_home import DataHome
@@ -13,6 +14,7 @@ from tidelog.console.watch import Watch
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.errors import InvalidArgument
 from tidelog.explain.listed_partition import list_partition
+from tidelog.log.topic_id import pack_partition_metadata
 from tidelog.readonly.group_positions import OFFSETS_TOPIC, Position, position_records
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.segment.filenames import TopicPartition
@@ -104,6 +106,36 @@ def test_growth_is_offsets_per_second_of_about_a_minute(home: DataHome) -> None:
     assert first is None
     assert after_a_while == 2
     assert known(survey)[T0].growth == 0
+
+
+def test_a_partition_of_another_topic_of_the_name_is_a_problem(home: DataHome) -> None:
+    """A disk that was away has kept it; it is shown, and its records are not the topic's."""
+    away = "/away"
+    for number in (1, 2):
+        home.fs.make_directory(f"{away}/t-{number}")
+        home.fs.write(f"{away}/t-{number}/{0:020}.log", b"")
+        metadata = pack_partition_metadata(UUID(int=1))
+        home.fs.write(f"{away}/t-{number}/partition.metadata", metadata)
+    survey = PartitionSurvey(home.fs, [home.path, away], home.clock)
+
+    survey.run()
+
+    problems = {str(key): one.problem for key, one in known(survey).items()}
+    assert [*problems] == ["t-0", "t-1", "t-2", "u-0"]
+    assert (problems["t-0"], problems["u-0"]) == (None, None)
+    assert "another topic named t" in str(problems["t-1"])
+    assert "another topic named t" in str(problems["t-2"])
+    assert [one.listed is None for one in survey.partitions] == [False, False, True, False]
+    for number in (1, 2):
+        home.fs.delete(f"{away}/t-{number}/{0:020}.log")
+        home.fs.delete(f"{away}/t-{number}/partition.metadata")
+        home.fs.delete_directory(f"{away}/t-{number}")
+    survey.run()
+    assert {str(key): one.problem for key, one in known(survey).items()} == {
+        "t-0": None,
+        "t-1": None,
+        "u-0": None,
+    }
 
 
 def test_topics_that_come_and_go_are_noticed(home: DataHome) -> None:

@@ -127,3 +127,18 @@ def test_a_partition_of_another_topic_of_that_name_bars_nobody() -> None:
     add_partition(home, "t-1", UUID(int=4 << 90))
 
     assert sorted(adopted(home)["t"].partitions) == [0, 1]
+
+
+def test_a_partition_of_another_topic_is_not_adopted_by_the_known_one(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A topic that was deleted and created again while a disk was away gets no partition by it."""
+    home = DataHome()
+    add_partition(home, "t-0", ID)
+    add_partition(home, "t-1", UUID(int=4 << 90))
+    add_partition(home, "t-2", ID)
+
+    topic = adopted(home, Catalogue({"t": Topic("t", ID, {0: HERE})}))["t"]
+
+    assert sorted(topic.partitions) == [0, 2]
+    assert "log-stray directory=/data/t-1 topic_id=" in caplog.text

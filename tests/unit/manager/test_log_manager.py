@@ -350,6 +350,25 @@ def test_a_log_of_another_topic_of_the_name_is_kept_aside() -> None:
         assert manager.partition("t", 0).log.log_end_offset == 0
 
 
+@pytest.mark.parametrize("loading", Loading)
+def test_a_log_of_another_topic_adds_no_partition(loading: Loading) -> None:
+    """A disk that was away has more of the deleted topic than there are of the one of today."""
+    home = ManagerHome("/away")
+    with home.open() as manager:
+        manager.create_topic("t", 3)
+    for name in ("meta.properties", "tidelog.topics.json"):
+        home.fs.delete(f"/away/{name}")
+    home.paths = ("/data",)
+    with home.open() as manager:
+        manager.create_topic("t", 1)
+    home.paths = ("/data", "/away")
+
+    for _ in range(2):
+        with home.open_as(loading) as manager:
+            assert sorted(manager.topic("t").partitions) == [0]
+            assert manager.partition("t", 0).log.directory == "/data/t-0"
+
+
 def test_a_log_of_its_topic_is_no_stray() -> None:
     """Nor is one that does not say whose it is.
 

@@ -17,6 +17,7 @@ from tidelog.codec.uuid_text import format_uuid
 from tidelog.datadir.catalogue import Catalogue, Topic, write_catalogue
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import (
+    InconsistentTopicId,
     InvalidArgument,
     KafkaStorageError,
     PartitionsElsewhere,
@@ -227,6 +228,78 @@ def test_a_directory_of_another_topics_id_is_not_the_partition() -> None:
     fs.write(f"{B}/t-0/partition.metadata", metadata_of(OTHER_TOPIC))
 
     assert opened(fs, A, B).partition_path("t", 0) == f"{A}/t-0"
+
+
+def disk_of_two_topics(*, is_listed: bool) -> CrashFileSystem:
+    """Return a disk with t-0 and t-2 of a topic, and t-1 of another one in B."""
+    fs = disk(f"{A}/t-0", f"{B}/t-1", f"{A}/t-2", f"{B}/u-0")
+    for directory, topic_id in (
+        (f"{A}/t-0", TOPIC),
+        (f"{A}/t-2", TOPIC),
+        (f"{B}/t-1", OTHER_TOPIC),
+    ):
+        fs.write(f"{directory}/partition.metadata", metadata_of(topic_id))
+    if is_listed:
+        write_catalogue(fs, A, catalogue({"t": {0: A, 2: A}}, revision=1))
+        other = Topic("t", OTHER_TOPIC, {1: IDS[B]}, {})
+        write_catalogue(fs, B, Catalogue({"t": other}))
+    return fs
+
+
+@pytest.mark.parametrize("paths", [(A, B), (B, A)])
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_topics_of_one_name_are_not_read_as_one(paths: tuple[str, str], *, is_listed: bool) -> None:
+    """A typed error names both; in part, the catalogue's is read, else what most partitions are."""
+    fs = disk_of_two_topics(is_listed=is_listed)
+    directory = opened(fs, *paths)
+
+    with pytest.raises(InconsistentTopicId) as caught:
+        directory.check_present(ALL)
+    directory.check_present({"u": None})
+
+    ids = (format_uuid(OTHER_TOPIC), format_uuid(TOPIC))
+    assert str(caught.value).startswith(
+        f"two topics are named t: {B}/t-1 has the id {ids[0]} in partition.metadata, and the topic"
+        f" has {ids[1]}."
+    )
+    assert str(caught.value).endswith(f"; or, for the one with {ids[1]} only, add --allow-partial")
+    in_part = opened(fs, *paths, accept=None)
+    in_part.check_present(ALL)
+    assert (in_part.topic("t").partitions, in_part.topic("t").topic_id) == ((0, 2), TOPIC)
+    assert [str(key) for key in in_part.partitions] == ["t-0", "t-2", "u-0"]
+    assert [log.directory for log in in_part.logs()] == [f"{A}/t-0", f"{A}/t-2", f"{B}/u-0"]
+    assert opened(fs, B).topic("t").partitions == (1,)
+
+
+def test_an_id_is_read_only_where_a_partition_may_be_another_topics(
+    enumerated: Enumerated,
+) -> None:
+    """Not of those that the catalogue beside them lists, nor of a topic in one directory alone.
+
+    A directory has thousands of partitions.
+    """
+    places = {"t": {0: A, 1: B}, "u": {0: A}}
+    listed = Counted(disk(f"{A}/t-0", f"{B}/t-1", f"{A}/u-0", places=places))
+    found = Counted(disk(f"{A}/t-0", f"{A}/t-1", f"{B}/u-0"))
+    for counted in (listed, found):
+        assert len(opened(counted, A, B).partitions) == 3
+
+    enumerated("files", listed.operations["open"], at_least=1)
+    assert [path for one in (listed, found) for path in one.opened if "t-" in path] == []
+
+
+def test_a_topic_made_again_where_it_was_is_read_beside_an_older_catalogue() -> None:
+    """Its directory alone was open then: the other one still lists the deleted topic."""
+    fs = disk(f"{A}/t-0", f"{B}/u-0")
+    fs.write(f"{A}/t-0/partition.metadata", metadata_of(TOPIC))
+    write_catalogue(fs, A, catalogue({"t": {0: A}}))
+    deleted = Topic("t", OTHER_TOPIC, {0: IDS[A]}, {}, 5)
+    write_catalogue(fs, B, Catalogue({"t": deleted}))
+
+    for paths in ((A, B), (B, A)):
+        directory = opened(fs, *paths)
+        directory.check_present(ALL)
+        assert (directory.topic("t").topic_id, directory.topic("t").partitions) == (TOPIC, (0,))
 
 
 def test_what_a_move_left_is_not_read_for_the_whole_topic() -> None:
@@ -441,6 +514,12 @@ class Counted:
     def __init__(self, fs: Any) -> None:
         self._fs = fs
         self.operations: Counter[str] = Counter()
+        self.opened: list[str] = []
+
+    def open(self, path: str, *more: Any) -> Any:
+        self.operations["open"] += 1
+        self.opened.append(path)
+        return self._fs.open(path, *more)
 
     def __getattr__(self, name: str) -> Any:
         self.operations[name] += 1

@@ -12,7 +12,7 @@ from tidelog.explain.tables.system_table import (
     columns_of,
 )
 from tidelog.explain.verify.findings import Finding
-from tidelog.explain.verify.verify_directory import Located, check_directory
+from tidelog.explain.verify.verify_directory import Located, check_directory, strays_in
 from tidelog.explain.verify.verify_partition import verify_partition
 
 if TYPE_CHECKING:
@@ -27,6 +27,10 @@ def _of_directory(source: TableSource, keys: Keys) -> Iterator[Row]:
         for located in check_directory(source.fs, path):
             if keys is None or located.key is None or located.key in keys:
                 yield _row(located)
+    topics = None if keys is None else {key.topic for key in keys}
+    for located in strays_in(source.directory):
+        if topics is None or (located.key is not None and located.key.topic in topics):
+            yield _row(located)
 
 
 def _of_partition(source: TableSource, key: TopicPartition) -> Iterator[Row]:

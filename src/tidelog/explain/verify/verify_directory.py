@@ -74,7 +74,8 @@ class Located(NamedTuple):
 def check_directory(fs: FileSystem, data_dir: str) -> list[Located]:
     """Return what the files of a data directory say of partitions that is not so.
 
-    What is wrong within a partition's directory is for ``LogVerifier``. Damage that only one of two
+    What is wrong within a partition's directory is for ``LogVerifier``, and what only several data
+    directories show for ``strays_in``. Damage that only one of two
     looks shows, as beside a writer that creates or deletes topics, is not returned. Raises
     InvalidArgument, KafkaStorageError.
     """
@@ -221,9 +222,21 @@ def _check_ids(directory: ReadOnlyDirectory) -> Iterator[Located]:
             right, says = ranked[0][0], "another partition has" if is_even else "the others have"
         for key, topic_id in found.items():
             if topic_id != right:
-                what = f"the topic id is {format_uuid(topic_id)}, {says} {format_uuid(right)}"
-                path = os.path.join(directory.partition_path(*key), PARTITION_METADATA_FILE)
-                yield Located(key, damage(path, None, what, _OTHER_TOPIC))
+                yield _other_topic(key, directory.partition_path(*key), topic_id, says, right)
+
+
+def strays_in(directory: ReadOnlyDirectory) -> Iterator[Located]:
+    """Yield each partition of another topic of its name, which only one look at all shows."""
+    for one in directory.strays():
+        yield _other_topic(one.key, one.path, one.found, "the topic has", one.known)
+
+
+def _other_topic(
+    key: TopicPartition, directory: str, topic_id: UUID, says: str, right: UUID
+) -> Located:
+    what = f"the topic id is {format_uuid(topic_id)}, {says} {format_uuid(right)}"
+    path = os.path.join(directory, PARTITION_METADATA_FILE)
+    return Located(key, damage(path, None, what, _OTHER_TOPIC))
 
 
 def _check_shared_ids(directory: ReadOnlyDirectory) -> Iterator[Located]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from tidelog.datadir.partition_directories import is_directory
 from tidelog.datadir.uncatalogued_topics import readable_topic_id
 from tidelog.errors import KafkaStorageError
+from tidelog.log.topic_id import is_other_topic
 from tidelog.manager.lifecycle.partition_loader import take_in
 from tidelog.manager.manager_part import ManagerPart
 from tidelog.segment.filenames import TopicPartition
@@ -113,7 +114,8 @@ class FirstUseLoader(ManagerPart):
             is_log = is_directory(self._machine.fs, path) and not self._log_dirs.links.why_foreign(
                 path
             )
-            return is_log and readable_topic_id(self._machine.fs, path) in {None, topic.topic_id}
+            found = readable_topic_id(self._machine.fs, path) if is_log else None
+            return is_log and not is_other_topic(found, topic.topic_id)
 
     def _is_there(self, log_dir: LogDir, key: TopicPartition) -> bool:
         """Return whether a directory has the log of a partition, or the copy that becomes it."""

@@ -6,7 +6,6 @@ Kafka keeps topics in its cluster metadata; LogManager asks its ``ConfigReposito
 from __future__ import annotations
 
 import logging
-import os
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -17,7 +16,6 @@ from tidelog.codec.one_line import first_names
 from tidelog.codec.uuid_text import format_uuid
 from tidelog.datadir.birth import birth_values, unlike_birth
 from tidelog.datadir.catalogue import (
-    CATALOGUE_FILE,
     Catalogue,
     Topic,
     check_new_names,
@@ -32,12 +30,12 @@ from tidelog.datadir.deletion_marks import (
     without_marked,
 )
 from tidelog.datadir.known_setting import ConfigSource, KnownSetting
+from tidelog.datadir.merged_catalogues import OwnCatalogue, merged_catalogues
 from tidelog.datadir.uncatalogued_topics import (
     adopt,
     by_unknown_settings,
     deleted_partitions,
     log_adopted,
-    readable_topic_id,
 )
 from tidelog.errors import (
     CommitPending,
@@ -412,67 +410,29 @@ class Topics:
             self._written[one.path] = catalogue
             self._read_from[one.path] = without_marked(catalogue, marked)
             read.append(one)
-        merged = self._recorded = self._merged(read)
+        known = [
+            OwnCatalogue(one.path, one.directory_id, self._read_from[one.path]) for one in read
+        ]
+        merged = self._recorded = merged_catalogues(self._fs, known)
         adopted: list[tuple[str, set[str]]] = []
         for one in read:
             try:
-                known = merged
+                before = merged
                 merged = adopt(
                     self._fs,
                     one.path,
-                    known,
+                    before,
                     directory_id=one.directory_id,
                     rng=self._rng,
                     links=self._dirs.links,
                 )
-                adopted.append((one.path, merged.topics.keys() - known.topics.keys()))
+                adopted.append((one.path, merged.topics.keys() - before.topics.keys()))
             except (OSError, KafkaStorageError) as error:
                 self._dirs.not_read("topics", one.path, error)
         merged = self._inheriting(merged)
         for path, names in adopted:
             log_adopted(path, [merged.topics[name] for name in names])
         return merged
-
-    def _merged(self, read: Sequence[LogDir]) -> Catalogue:
-        """Return the union of what the directories that were read know.
-
-        A topic is left out that none of the directories of its partitions has: a process that
-        opened them alone has deleted it since, and perhaps made it again. (Where one of them was
-        not read it may be there.)
-        """
-        merged = Catalogue()
-        by_id = {one.directory_id: one for one in read}
-        for one in read:
-            catalogue = self._read_from[one.path]
-            topics = {}
-            for name, topic in catalogue.topics.items():
-                homes = {by_id.get(home) for home in topic.partitions.values()}
-                if not homes or any(at is None or self._has_topic(at, topic) for at in homes):
-                    topics[name] = topic
-                else:
-                    _log.info("topic-outdated directory=%s topic=%s", one.path, name)
-            merged = merged.merged(replace(catalogue, topics=topics))
-        return merged
-
-    def _has_topic(self, home: LogDir, topic: Topic) -> bool:
-        """Whether a directory has this topic, or may have: what it had is lost or unreadable."""
-        known = self._read_from[home.path].topics.get(topic.name)
-        if known is not None and known.topic_id == topic.topic_id:
-            return True
-        try:
-            if not self._fs.exists(os.path.join(home.path, CATALOGUE_FILE)):
-                return True
-            for number, home_id in topic.partitions.items():
-                path = home.path_of(topic.name, number)
-                if home_id != home.directory_id or not self._fs.exists(path):
-                    continue
-                if readable_topic_id(self._fs, path) in {None, topic.topic_id}:
-                    return True
-        except OSError as error:
-            text = "topic-not-looked-for directory=%s topic=%s reason=%s"
-            _log.warning(text, home.path, topic.name, error)
-            return True
-        return False
 
     def _inheriting(self, catalogue: Catalogue) -> Catalogue:
         """Return the catalogue with what is known from outside of it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.options import JSON, LOGS, SETTINGS, Command
@@ -72,7 +73,7 @@ def _around(chosen: ChosenPartitions, args: Namespace) -> list[Located]:
     """
     from tidelog.cli.partition_choice import Named
     from tidelog.env.paths import absolute_place
-    from tidelog.explain.verify.verify_directory import check_directory
+    from tidelog.explain.verify.verify_directory import check_directory, strays_in
 
     is_whole = absolute_place(args.directories[0]) in chosen.directory.paths
     keys = {place.key for place in chosen.places}
@@ -82,12 +83,9 @@ def _around(chosen: ChosenPartitions, args: Namespace) -> list[Located]:
             return True
         return is_whole and Named(args.topics, args.partition).has(*key)
 
-    return [
-        each
-        for path in chosen.directory.paths
-        for each in check_directory(chosen.directory.fs, path)
-        if is_chosen(each.key)
-    ]
+    of_each = (check_directory(chosen.directory.fs, path) for path in chosen.directory.paths)
+    found = chain(*of_each, strays_in(chosen.directory))
+    return [each for each in found if is_chosen(each.key)]
 
 
 def _verify_all(

@@ -92,6 +92,31 @@ def test_the_end_of_the_tour_of_the_readme_is_sound(cli: Cli, tmp_path: Path) ->
     assert after.counts["records"] == 9
 
 
+@pytest.mark.parametrize("named", [[], ["flights"]])
+@pytest.mark.parametrize("command", [("verify",), ("table", "findings")])
+def test_the_partitions_of_another_topic_of_the_name_are_damage(
+    cli: Cli, tmp_path: Path, command: tuple[str, ...], named: list[str]
+) -> None:
+    """A disk that was away has kept what was deleted; each directory alone is sound."""
+    away = tmp_path / "away"
+    for path, count in ((cli.data, 1), (away, 2)):
+        with tidelog.open(path) as logs:
+            logs.create_topic("flights", partitions=count)
+    (away / "meta.properties").unlink()  # it names another cluster
+
+    done = cli(*command, *named, "-d", cli.data, "-d", away, "--json", "--allow-partial")
+
+    rows = [row for row in done.rows if "the topic has" in row["what"]]
+    assert [(row["severity"], row["topic"], row["partition"]) for row in rows] == [
+        ("damage", "flights", 0),
+        ("damage", "flights", 1),
+    ]
+    assert {row["file"] for row in rows} == {
+        f"{away}/flights-{number}/partition.metadata" for number in (0, 1)
+    }
+    assert done.code == (1 if command == ("verify",) else 0)
+
+
 def test_a_finding_has_its_place_and_a_remedy(topic: Cli) -> None:
     """Damage gives exit code 1; text and JSON have the file, byte, problem and remedy."""
     topic.append("a")

@@ -1,0 +1,79 @@
+"""What the catalogues of several data directories say together.
+
+Every directory of a process has the topics of all. Their files differ where one was away, or a
+crash came between two of them. Kafka has one copy, in the metadata of its cluster.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from tidelog.datadir.catalogue import CATALOGUE_FILE, Catalogue, Topic
+from tidelog.datadir.uncatalogued_topics import readable_topic_id
+from tidelog.errors import KafkaStorageError
+from tidelog.log.topic_id import is_other_topic
+from tidelog.segment.filenames import log_directory_name
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from uuid import UUID
+
+    from tidelog.env.files import FileSystem
+
+_log = logging.getLogger(__name__)
+
+
+class OwnCatalogue(NamedTuple):
+    """What one data directory says of topics, those that are marked as deleted left out."""
+
+    path: str
+    directory_id: UUID | None
+    catalogue: Catalogue
+
+
+def merged_catalogues(fs: FileSystem, read: Sequence[OwnCatalogue]) -> Catalogue:
+    """Return the union of what the directories that were read know.
+
+    A topic is left out that none of the directories of its partitions has: a process that opened
+    them alone has deleted it since, and perhaps made it again. (Where one of them was not read it
+    may be there.) Equal catalogues, which are one object, are taken once.
+    """
+    distinct = {id(one.catalogue): one for one in read}.values()
+    if len(distinct) == 1:
+        return read[0].catalogue
+    merged = Catalogue()
+    by_id = {one.directory_id: one for one in read if one.directory_id is not None}
+    for one in distinct:
+        topics = {}
+        for name, topic in one.catalogue.topics.items():
+            homes = [by_id.get(home) for home in set(topic.partitions.values())]
+            if not homes or any(at is None or _has_topic(fs, at, topic) for at in homes):
+                topics[name] = topic
+            else:
+                _log.info("topic-outdated directory=%s topic=%s", one.path, name)
+        merged = merged.merged(replace(one.catalogue, topics=topics))
+    return merged
+
+
+def _has_topic(fs: FileSystem, home: OwnCatalogue, topic: Topic) -> bool:
+    """Whether a directory has this topic, or may have: what it had is lost or unreadable."""
+    known = home.catalogue.topics.get(topic.name)
+    if known is not None and known.topic_id == topic.topic_id:
+        return True
+    try:
+        if not fs.exists(os.path.join(home.path, CATALOGUE_FILE)):
+            return True
+        for number, home_id in topic.partitions.items():
+            path = os.path.join(home.path, log_directory_name(topic.name, number))
+            if home_id != home.directory_id or not fs.exists(path):
+                continue
+            if not is_other_topic(readable_topic_id(fs, path), topic.topic_id):
+                return True
+    except (OSError, KafkaStorageError) as error:
+        text = "topic-not-looked-for directory=%s topic=%s reason=%s"
+        _log.warning(text, home.path, topic.name, error)
+        return True
+    return False
