@@ -345,14 +345,19 @@ class ReadOnlyDirectory(Told):
     def part_of(self, topic: str, partition: int) -> DirectoryFiles:
         """Return the directory that holds a partition, or the one that would.
 
-        Raises KafkaStorageError for a partition that is in two, if it is not known which counts.
+        Raises KafkaStorageError for a partition that is in two, if it is not known which counts,
+        and InconsistentTopicId for one that another topic of the name has alone.
         """
         key = TopicPartition(topic, partition)
         placed = self._of(topic)
         rivals = placed.rivals.get(key)
         if rivals is not None:
             raise lies_twice(*(one.partition_path(*key) for one in rivals))
-        return placed.found.get(key) or placed.lost.get(key) or self.parts[0]
+        found = placed.found.get(key) or placed.lost.get(key)
+        if found is None:
+            # The first directory may have a stray of this name, which would be opened.
+            check_strays([one for one in self.strays(topic) if one.key == key], "")
+        return found or self.parts[0]
 
     def topic(self, name: str) -> ReadOnlyTopic:
         """Return one topic; UnknownTopicOrPartition where there is none."""

@@ -268,6 +268,9 @@ def test_topics_of_one_name_are_not_read_as_one(paths: tuple[str, str], *, is_li
     assert (in_part.topic("t").partitions, in_part.topic("t").topic_id) == ((0, 2), TOPIC)
     assert [str(key) for key in in_part.partitions] == ["t-0", "t-2", "u-0"]
     assert [log.directory for log in in_part.logs()] == [f"{A}/t-0", f"{A}/t-2", f"{B}/u-0"]
+    for look in (in_part.open, in_part.partition_path, in_part.topic_id):
+        with pytest.raises(InconsistentTopicId, match=f"{B}/t-1 has the id"):
+            look("t", 1)
     assert opened(fs, B).topic("t").partitions == (1,)
 
 
