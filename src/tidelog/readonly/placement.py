@@ -242,7 +242,8 @@ def _holders(
     ids = {(part, key): part.id_or_none(*key) for part, key in asked}
     gone = {at for at, topic_id in ids.items() if topic_id in catalogue.deleted}
     in_doubt = {at: one for at, one in ids.items() if at in doubtful and at not in gone}
-    strays = find_strays(in_doubt, catalogue)
+    known = {name: topic.topic_id for name, topic in catalogue.topics.items()} if in_doubt else {}
+    strays = find_strays(in_doubt, known)
     gone.update(one.place for of_topic in strays.values() for one in of_topic)
     holders: dict[TopicPartition, list[DirectoryFiles]] = {}
     for part, key in places:

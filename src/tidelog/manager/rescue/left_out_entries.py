@@ -19,6 +19,7 @@ from tidelog.datadir.partition_directories import is_directory, log_bytes, parti
 from tidelog.errors import KafkaStorageError
 from tidelog.log.loading.cut_files import is_cut_name
 from tidelog.manager.directories.log_dir import FAILED_DISK_FILE
+from tidelog.manager.rescue.namesakes import why_apart
 from tidelog.manager.rescue.rescued_partition import LeftOut
 from tidelog.segment.filenames import (
     REMOTE_INDEX_CACHE,
@@ -31,10 +32,10 @@ from tidelog.staging.journal_names import is_journal_name
 from tidelog.staging.staged_file import is_staged_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Container, Iterator, Mapping
+    from uuid import UUID
 
     from tidelog.manager.rescue.failing_files import FailingFiles
-    from tidelog.manager.rescue.namesakes import Namesakes
     from tidelog.readonly.directory_files import DirectoryFiles
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
 
@@ -53,9 +54,12 @@ _AWAY: Final = "it is a link to nothing, as to a partition on a disk that is not
 
 
 def left_out_entries(
-    source: ReadOnlyDirectory, disk: FailingFiles, namesakes: Namesakes
+    source: ReadOnlyDirectory, disk: FailingFiles, reported: Container[str]
 ) -> list[LeftOut]:
-    """Return what the directories hold beside partitions, in order of names."""
+    """Return what the directories hold beside partitions, in order of names.
+
+    What was ``reported`` for a partition, by its path, is left out.
+    """
     found = []
     if source.catalogue_error is not None:
         reason = (
@@ -63,31 +67,37 @@ def left_out_entries(
             f" are unknown, so records are kept for ever: {source.catalogue_error}"
         )
         found.append(LeftOut(source.name, None, 0, 0, None, None, reason, is_loss=True))
+    topics = {one.topic_id: one.name for one in source.topics.values()}
     for part in source.parts:
-        found += _of_part(source, disk, part, namesakes)
+        found += _of_part(source, disk, part, reported, topics)
     return found
 
 
 def _of_part(
-    source: ReadOnlyDirectory, disk: FailingFiles, part: DirectoryFiles, namesakes: Namesakes
+    source: ReadOnlyDirectory,
+    disk: FailingFiles,
+    part: DirectoryFiles,
+    reported: Container[str],
+    topics: Mapping[UUID | None, str],
 ) -> Iterator[LeftOut]:
     foreign = source.foreign(part)
+    strays = {one.path: one for one in source.strays() if one.part is part}
     here = {os.path.basename(part.partition_path(*key)) for key in source.partitions_in(part)}
     for name in sorted(source.fs.list(part.path)):
         path = os.path.join(part.path, name)
-        if name in _OWN or name in here or is_cut_name(name):
+        if name in _OWN or name in here or path in reported or is_cut_name(name):
             continue
         is_tree = is_directory(source.fs, path)
         if not is_tree and partition_of(name) is not None and source.fs.is_link(path):
             yield LeftOut(path, None, 0, 0, None, None, _AWAY, is_loss=True)
             continue
         what = _directory(name, foreign) if is_tree else _file(name)
-        if is_tree and (apart := namesakes.why_apart(path)):
-            what = apart, True
+        if path in strays:
+            what = why_apart(strays[path]), True
         if what is None:
             continue
         reason, may_be_data = what
-        may_be_data &= not claims_among([name]) or _begins_in_archive(source, part, name)
+        may_be_data &= not claims_among([name]) or _begins_in_archive(source, part, name, topics)
         size_bytes = _size(source, path, is_tree=is_tree)
         is_loss = may_be_data and size_bytes > 0 and not _is_copied(source, path)
         if may_be_data and path in disk.unlisted:  # nobody has seen what is in it
@@ -126,13 +136,17 @@ def _file(name: str) -> tuple[str, bool] | None:
     return None if name.startswith(_OURS) else ("nothing is known about such a file", False)
 
 
-def _begins_in_archive(source: ReadOnlyDirectory, part: DirectoryFiles, name: str) -> bool:
-    """Return whether the archive of a claim file has records of the log that the disk lacks."""
+def _begins_in_archive(
+    source: ReadOnlyDirectory, part: DirectoryFiles, name: str, topics: Mapping[UUID | None, str]
+) -> bool:
+    """Return whether the archive of a claim file has records of the log that the disk lacks.
+
+    ``topics``: their names by id.
+    """
     ((topic_id, number),) = claims_among([name])
-    topics = (one.name for one in source.topics.values() if one.topic_id == topic_id)
     try:
         archive = claim_or_copy(source.fs, os.path.join(part.path, name)).archive
-        topic = next(topics, None)
+        topic = topics.get(topic_id)
         if archive is None or topic is None:
             return archive is not None
         bases = log_offsets(source.fs.list(part.partition_path(topic, number)))

@@ -13,6 +13,7 @@ import numpy as np
 from tidelog.errors import KafkaStorageError
 from tidelog.log.topic_id import PARTITION_METADATA_FILE
 from tidelog.manager.rescue.merged_batches import Reader, merged
+from tidelog.manager.rescue.namesakes import why_apart
 from tidelog.manager.rescue.readable_batches import ReadableBatches, records_of
 from tidelog.manager.rescue.rescued_partition import LeftOut, OffsetGap, RescuedPartition
 from tidelog.manager.rescue.source_files import Sources, find_sources
@@ -61,16 +62,17 @@ class BrokenPartition(NamedTuple):
     def sources(self, fs: FileSystem, leave_out: Callable[[LeftOut], None]) -> Sources:
         """Look for its files; report it if they cannot be listed."""
         path, names = os.path.join(self.source.paths[0], str(self.key)), []
+        other = self.namesakes.apart.get(self.key)
+        if other is not None:
+            leave_out(LeftOut(other.path, None, 0, 0, None, None, why_apart(other), is_loss=True))
+            return find_sources(fs, other.path, self.cuts, [])
         try:
             path = self.source.partition_path(*self.key)
-            apart = self.namesakes.why_apart(path)
-            is_listed = self.namesakes.is_listed_there(path)
-            if apart and is_listed:
+            if self.key in self.namesakes.damaged:
                 file = os.path.join(path, PARTITION_METADATA_FILE)
                 leave_out(LeftOut(file, None, 0, 0, None, None, _OTHER_ID, is_loss=False))
-            reason = "" if is_listed else apart
-            names = [] if reason else fs.list(path)
-            reason = reason or self.disk.unlisted.get(path, "")
+            names = fs.list(path)
+            reason = self.disk.unlisted.get(path, "")
         except FileNotFoundError:
             reason = _MISSING
         except KafkaStorageError as error:
@@ -81,6 +83,8 @@ class BrokenPartition(NamedTuple):
 
     def explained(self) -> Explained:
         """Return up to where compaction explains gaps."""
+        if self.key in self.namesakes.apart:
+            return Explained(0, _UNEXPLAINED)
         try:
             found = self.source.unexplained_holes_of(self.key, [(0, INT64_MAX)])
         except KafkaStorageError:  # the checkpoint of the cleaner, which explains nothing then
@@ -92,10 +96,9 @@ class BrokenPartition(NamedTuple):
 
     def lines(self, leave_out: Callable[[LeftOut], None]) -> Lines:
         """Return its lines in the checkpoints; none if one of them cannot be read."""
+        if self.key in self.namesakes.apart:
+            return NO_LINES
         try:
-            path = self.source.partition_path(*self.key)
-            if self.namesakes.why_apart(path) and not self.namesakes.is_listed_there(path):
-                return NO_LINES
             return self.source.part_of(*self.key).checkpoints.lines_of(self.key)
         except KafkaStorageError as error:
             reason = f"where the log starts and ends is taken from its files: {error}"

@@ -123,7 +123,8 @@ class Rescue:
                 for topic in topics
                 for number in topic.partitions
             ]
-            self._entries += left_out_entries(self._source, self._disk, namesakes)
+            reported = {what.path for one in done for what in one.left_out}
+            self._entries += left_out_entries(self._source, self._disk, reported)
             deleted = self._deleted_meanwhile()
             for one in done:
                 if one.topic in deleted:

@@ -59,18 +59,23 @@ def common_id(ids: Iterable[UUID | None]) -> UUID | None:
     return ranked[0][0] if ranked else None
 
 
-def find_strays(ids: Mapping[Place, UUID | None], catalogue: Catalogue) -> dict[str, list[Stray]]:
-    """Return the strays among partitions in doubt, by topic, each in order; ``ids`` are theirs."""
+def find_strays(
+    found: Mapping[Place, UUID | None], known: Mapping[str, UUID | None]
+) -> dict[str, list[Stray]]:
+    """Return the strays among partitions, by topic, each in order.
+
+    ``found`` are the ids of the partitions, ``known`` those of topics; of one that is not known,
+    it is the id that most of its partitions have.
+    """
     by_topic: dict[str, dict[Place, UUID | None]] = defaultdict(dict)
-    for (part, key), found in ids.items():
-        by_topic[key.topic][part, key] = found
+    for (part, key), topic_id in found.items():
+        by_topic[key.topic][part, key] = topic_id
     strays: dict[str, list[Stray]] = defaultdict(list)
     for name, there in by_topic.items():
-        topic = catalogue.topics.get(name)
-        known = common_id(there.values()) if topic is None else topic.topic_id
-        for (part, key), found in sorted(there.items(), key=lambda one: one[0][1]):
-            if found is not None and known is not None and is_other_topic(found, known):
-                strays[name].append(Stray(key, part, found, known))
+        right = known[name] if name in known else common_id(there.values())
+        for (part, key), topic_id in sorted(there.items(), key=lambda one: one[0][1]):
+            if topic_id is not None and right is not None and is_other_topic(topic_id, right):
+                strays[name].append(Stray(key, part, topic_id, right))
     return strays
 
 
