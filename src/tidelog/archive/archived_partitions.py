@@ -243,6 +243,10 @@ class ArchivedPartitions:
                     self._states[part] = known
         return ArchivedPartition(*part, known)
 
+    def if_sound(self, part: tuple[UUID, int]) -> ArchivedPartition:
+        """Return a partition as ``now`` does; of a damaged one, why: see ``state``."""
+        return self._if_sound(self.now, part)
+
     def now_among(
         self, part: tuple[UUID, int], beside: Sequence[tuple[UUID, int]]
     ) -> ArchivedPartition:

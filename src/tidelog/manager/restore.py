@@ -10,7 +10,7 @@ import os
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, TypeVar
 
 from tidelog.archive.archive_files import epochs_of, files_of
 from tidelog.archive.fetched_file import SCAN_BYTES, Place
@@ -32,10 +32,10 @@ from tidelog.manager.directories.new_directory import NewDirectory
 from tidelog.manager.lifecycle.deletion_queue import remove_directory
 from tidelog.manager.producer_ids import begin_apart
 from tidelog.readonly.read_files import StorageErrors
-from tidelog.segment.filenames import log_file
+from tidelog.segment.filenames import TopicPartition, log_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from random import Random
     from uuid import UUID
 
@@ -44,6 +44,10 @@ if TYPE_CHECKING:
     from tidelog.env.files import FileSystem
     from tidelog.env.scheduler import Scheduler
     from tidelog.store.objects import Objects
+
+    OnDamage = Callable[[TopicPartition, CorruptArchive], object]
+
+T = TypeVar("T")
 
 AT_ONCE: Final = 4
 """Partitions that are restored side by side."""
@@ -82,8 +86,12 @@ def restore(
     rng: Random,
     scheduler: Scheduler,
     on_bytes: Callable[[int], None] = lambda _: None,
+    on_damage: OnDamage | None = None,
 ) -> list[RestoredPartition]:
     """Make a data directory at ``target`` that holds these topics; return what was restored.
+
+    A partition whose archive is damaged has no directory there, so that it does not pass for an
+    empty one; the catalogue lists it, unless no partition of its topic is sound.
 
     Args:
         store: the archive.
@@ -93,11 +101,14 @@ def restore(
         rng: makes ids.
         scheduler: runs several partitions side by side.
         on_bytes: called with bytes of ``.log`` files as they are written, on any thread.
+        on_damage: called with each partition that cannot be restored; None: the first one is an
+            error.
 
     Raises:
         InvalidArgument: there is something at the target, or in its place beside it.
         DirectoryLocked: another call is making it.
-        CorruptArchive: an object is gone, or has another checksum than the archive says.
+        CorruptArchive: a chain is damaged, an object is gone, or has another checksum than the
+            archive says; with ``on_damage`` only if no partition is sound.
         StoreError: the store failed; call it again.
         KafkaStorageError: the disk failed, or is full; call it again.
     """
@@ -107,16 +118,54 @@ def restore(
         directory_id = made.identified(rng)
         _remove_others(fs, beside, topics)
         write = Restoration(fs, store, rng, on_bytes).partition
-        tasks = [
-            partial(write, one, topic.topic_id, os.path.join(beside, one.directory))
+        parts = {
+            TopicPartition(topic.name, number): (topic.topic_id, one)
             for topic in topics
-            for _, one in sorted(topic.partitions.items())
+            for number, one in sorted(topic.partitions.items())
+        }
+        tasks = [
+            partial(if_sound, partial(write, one, topic_id, os.path.join(beside, one.directory)))
+            for topic_id, one in parts.values()
         ]
-        done = scheduler.run_all("tidelog-restore", tasks, AT_ONCE)
-        _describe(fs, made, directory_id, topics)
+        results = scheduler.run_all("tidelog-restore", tasks, AT_ONCE)
+        done = without_damaged(zip(parts, results, strict=True), on_damage)
+        for _, one in (parts[key] for key in parts.keys() - done.keys()):
+            # The part that was written would pass for the whole log.
+            remove_directory(fs, os.path.join(beside, one.directory))
+        _describe(fs, made, directory_id, topics, done)
         begin_apart(fs, beside, rng)
         # Only now: a part of a topic would pass for all of it.
         made.put_in_place()
+    return [*done.values()]
+
+
+def if_sound(restored: Callable[[], T]) -> T | CorruptArchive:
+    """Return what was restored, or the damage for which it was not."""
+    try:
+        return restored()
+    except CorruptArchive as error:
+        return error
+
+
+def without_damaged(
+    results: Iterable[tuple[TopicPartition, RestoredPartition | CorruptArchive]],
+    on_damage: OnDamage | None,
+) -> dict[TopicPartition, RestoredPartition]:
+    """Return what was restored; report the rest, or raise the first damage.
+
+    It is raised where there is no ``on_damage``, or nothing is sound.
+    """
+    done, damaged = {}, {}
+    for key, result in results:
+        if isinstance(result, CorruptArchive):
+            damaged[key] = result
+        else:
+            done[key] = result
+    if damaged and (on_damage is None or not done):
+        raise next(iter(damaged.values()))
+    for key, error in damaged.items():
+        if on_damage is not None:
+            on_damage(key, error)
     return done
 
 
@@ -214,14 +263,20 @@ class Restoration:
 
 
 def _describe(
-    fs: FileSystem, made: NewDirectory, directory_id: UUID, topics: Sequence[RestoredTopic]
+    fs: FileSystem,
+    made: NewDirectory,
+    directory_id: UUID,
+    topics: Sequence[RestoredTopic],
+    done: Collection[TopicPartition],
 ) -> None:
-    """Write what is about all logs: where they start and end, and the catalogue."""
+    """Write what is about all logs that are there: where they start and end, and the catalogue."""
     states = {
         (topic.name, number): one.state
         for topic in topics
         for number, one in topic.partitions.items()
+        if (topic.name, number) in done
     }
+    there = {key.topic for key in done}
     ends = {key: state.end for key, state in states.items()}
     starts = {
         key: state.start
@@ -242,5 +297,6 @@ def _describe(
             birth=topic.birth,
         )
         for topic in topics
+        if topic.name in there or not topic.partitions
     ]
     made.describe(known, starts, ends)

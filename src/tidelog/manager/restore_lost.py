@@ -31,7 +31,7 @@ from tidelog.manager.directories.log_dir import LogDir
 from tidelog.manager.lifecycle.deletion_queue import remove_directory
 from tidelog.manager.lifecycle.lost_offsets import warn_of_lost_end
 from tidelog.manager.log_archiver import archived_facts
-from tidelog.manager.restore import AT_ONCE, Restoration
+from tidelog.manager.restore import AT_ONCE, Restoration, if_sound, without_damaged
 from tidelog.readonly.read_files import StorageErrors
 from tidelog.segment.filenames import (
     DELETE_DIRECTORY_SUFFIX,
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from tidelog.datadir.catalogue import Topic
     from tidelog.env.files import FileSystem
     from tidelog.env.machine import Machine
-    from tidelog.manager.restore import RestoredPartition
+    from tidelog.manager.restore import OnDamage, RestoredPartition
 
 
 class LostPartitions(NamedTuple):
@@ -87,6 +87,7 @@ def restore_lost(
     *,
     on_total: Callable[[int], None] = lambda _: None,
     on_bytes: Callable[[int], None] = lambda _: None,
+    on_damage: OnDamage | None = None,
 ) -> list[RestoredPartition]:
     """Restore partitions that are missing in a data directory; return what was restored.
 
@@ -102,13 +103,13 @@ def restore_lost(
         machine: the disk, the clock, what runs several side by side, and what makes names.
         on_total: called with the bytes of ``.log`` files that are to be written.
         on_bytes: called with bytes of ``.log`` files as they are written, on any thread.
+        on_damage: as of ``restore``.
 
     Raises:
         DirectoryLocked: a process has the directory open.
         UnknownTopicOrPartition: a topic or partition is not in the catalogue, or not archived.
         InvalidArgument: a partition is there, or none is missing.
-        CorruptArchive: an object is gone, or has another checksum than the archive says; or the
-            archive has lost what it had when it was seen last.
+        CorruptArchive: as of ``restore``; or the archive has lost what it had when last seen.
         StoreError: the store failed; call it again.
         KafkaStorageError: the disk failed, or is full; call it again.
     """
@@ -118,11 +119,18 @@ def restore_lost(
         try:
             restoring = _Restoring(log_dir, archive, machine, on_bytes)
             needed = [
-                (lost, restoring.needed(lost)) for lost in _chosen(fs, log_dir, archive, wanted)
+                (lost, if_sound(partial(restoring.needed, lost)))
+                for lost in _chosen(fs, log_dir, archive, wanted)
             ]
-            on_total(sum(one.size_bytes for _, part in needed for one in part.state.entries))
-            tasks = [partial(restoring.restore, *one) for one in needed]
-            return machine.scheduler.run_all("tidelog-restore", tasks, AT_ONCE)
+            sound = [(lost, part) for lost, part in needed if not isinstance(part, CorruptArchive)]
+            on_total(sum(one.size_bytes for _, part in sound for one in part.state.entries))
+            tasks = [partial(if_sound, partial(restoring.restore, *one)) for one in sound]
+            results = iter(machine.scheduler.run_all("tidelog-restore", tasks, AT_ONCE))
+            all_results = [
+                (lost.key, part if isinstance(part, CorruptArchive) else next(results))
+                for lost, part in needed
+            ]
+            return [*without_damaged(all_results, on_damage).values()]
         finally:
             # The clean mark stays as it was: what is restored is flushed, and its lines say so.
             log_dir.close(clean=True)
@@ -152,8 +160,8 @@ def _chosen(
             if wanted.number is not None:
                 raise InvalidArgument(f"{path} is there: move it away, if {key} is to be restored")
             continue
-        one = archive.now((topic.topic_id, key.partition))
-        if one.state.version and not one.state.is_deleted:
+        one = archive.if_sound((topic.topic_id, key.partition))
+        if one.damage or (one.known.version and not one.known.is_deleted):
             found.append(_Lost(key, topic, one))
         elif wanted.topics:
             raise UnknownTopicOrPartition(f"{archive.name} does not have {key} of this directory")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -43,7 +44,6 @@ from tidelog.testing.manual_time import ManualClock, ManualScheduler
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from tests.conftest import Enumerated
 
@@ -256,6 +256,54 @@ def test_segments_that_the_archive_has_lost_since_are_not_restored(
         assert logs.count_records("t", 0).records == state.end
 
 
+@pytest.mark.parametrize("what", ["m", "s"])
+def test_a_damaged_partition_does_not_keep_the_others_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], what: str
+) -> None:
+    """Whether its chain or a segment is damaged: it is named, with exit code 1, and not there.
+
+    Reads of it fail, as of one whose directory is lost: it does not pass for an empty partition.
+    """
+    data, lake, back = tmp_path / "data", tmp_path / "lake", tmp_path / "back"
+    with tidelog.open(data) as logs:
+        topic_id = logs.create_topic("t", 3, config=SETTINGS).topic_id
+        for number in range(90):
+            logs.append("t", b"%d" % number * 30, partition=number % 3)
+    assert main(["archive", str(data), "--to", lake.as_uri()]) == 0
+    kept = {}
+    for path in sorted((lake / str(topic_id) / "1" / what).iterdir()):
+        kept[path] = path.read_bytes()
+        path.write_bytes(b"damaged" + kept[path][7:])
+    capsys.readouterr()
+
+    for ids in ([], ["--keep-ids"]):
+        target = str(tmp_path / f"back{len(ids)}")
+        assert main(["restore", lake.as_uri(), "--to", target, *ids]) == 1
+        out, err = capsys.readouterr()
+
+        assert [line.partition(":")[0] for line in out.splitlines()] == ["t-0", "t-2"]
+        assert "tidelog restore: t-1 was not restored: " in err
+        assert sorted(one.name for one in Path(target).glob("t-*")) == ["t-0", "t-2"]
+        readers = tidelog.open_directory_read_only(target)
+        for number in (0, 2):
+            assert [one.value for one in readers.read("t", number)][:2] == [
+                b"%d" % number * 30,
+                b"%d" % (number + 3) * 30,
+            ]
+        with pytest.raises(UnknownTopicOrPartition):
+            list(readers.read("t"))
+    assert f"restore {lake.as_uri()} TOPIC -p N --to {target} once" in err
+    for path, content in kept.items():
+        path.write_bytes(content)
+    assert main(["restore", lake.as_uri(), "t", "-p", "1", "--to", target]) == 0
+    assert len(list(tidelog.open_directory_read_only(target).read("t"))) > 60
+    for path in lake.glob(f"{topic_id}/*/{what}/*"):
+        path.write_bytes(b"damaged" + path.read_bytes()[7:])
+    open_archives._archives.clear()  # it knows the chains
+    assert main(["restore", lake.as_uri(), "--to", str(back)]) == 1
+    assert not back.exists()
+
+
 @pytest.mark.usefixtures("data")
 def test_damage_and_a_full_disk_are_errors(store: ObjectModel) -> None:
     """Of the object, and of the disk; what was restored before is kept for the next call."""
@@ -339,10 +387,12 @@ def lose(home: ManagerHome, name: str) -> None:
     home.fs.sync_directory("/data")
 
 
-def put_back(home: ManagerHome, topics: Sequence[str] = (), number: int | None = None) -> Any:
+def put_back(
+    home: ManagerHome, topics: Sequence[str] = (), number: int | None = None, **how: Any
+) -> Any:
     open_archives._archives[URI]._states.clear()
     wanted = LostPartitions(topics, number)
-    return restore_lost(archive_at(URI), "/data", wanted, home.machine())
+    return restore_lost(archive_at(URI), "/data", wanted, home.machine(), **how)
 
 
 def values(manager: LogManager, number: int = 0) -> list[tuple[int, bytes | None]]:
@@ -468,6 +518,30 @@ def test_an_archive_that_has_lost_segments_restores_none(
     with pytest.raises(CorruptArchive, match="put back from an older copy"):
         put_back(home)
     assert "t-0" not in home.fs.list("/data")
+
+
+@pytest.mark.parametrize("what", ["m", "s"])
+def test_a_lost_partition_comes_back_beside_one_whose_archive_is_damaged(
+    store: ObjectModel, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """It is reported, and stays lost; alone, and without a report, it is an error."""
+    home = lost_home(store, monkeypatch)
+    for number in (0, 1):
+        lose(home, f"t-{number}")
+    for name in store.objects:
+        if f"/0/{what}/" in name:
+            store.objects[name] = b"damaged" + store.objects[name][7:]
+    damaged: dict[TopicPartition, CorruptArchive] = {}
+
+    done = put_back(home, on_damage=damaged.__setitem__)
+
+    assert [(one.topic, one.partition) for one in done] == [("t", 1)]
+    assert [*damaged] == [("t", 0)]
+    assert "t-1" in home.fs.list("/data")
+    assert not any(name.startswith("t-0") for name in home.fs.list("/data"))
+    for report in (None, damaged.__setitem__):
+        with pytest.raises(CorruptArchive):
+            put_back(home, on_damage=report)
 
 
 @pytest.mark.parametrize("kept", ["all", None])

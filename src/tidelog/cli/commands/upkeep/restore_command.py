@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
     from tidelog.cli.progress import Task
     from tidelog.env.machine import Machine
-    from tidelog.manager.restore import RestoredPartition, RestoredTopic
+    from tidelog.errors import CorruptArchive
+    from tidelog.manager.restore import OnDamage, RestoredPartition, RestoredTopic
+    from tidelog.segment.filenames import TopicPartition
 
 COMMAND: Final = Command(
     "restore",
@@ -64,7 +66,13 @@ def run(args: Namespace) -> int:
         )
     target = os.path.abspath(args.target)
     is_new = not is_data_directory(SYSTEM_FILES, target)
-    done = (_make if is_new else _put_back)(args, target)
+    damaged: list[TopicPartition] = []
+
+    def report(key: TopicPartition, error: CorruptArchive) -> None:
+        damaged.append(key)
+        print_message(args.command, printable(f"{key} was not restored: {error}"))
+
+    done = (_make if is_new else _put_back)(args, target, report)
     for one in done:
         offsets = f"[{one.log_start_offset:,}, {one.log_end_offset:,})"
         size = f"{counted(one.segments, 'segment')}, {format_bytes(one.size_bytes)}"
@@ -74,7 +82,21 @@ def run(args: Namespace) -> int:
     print_counts(args, partitions=len(done), segments=segments, sizeBytes=size_bytes)
     if done:
         _explain(args, is_new=is_new)
-    return 0
+    if damaged:
+        _explain_damage(args, target, is_new=is_new)
+    return int(bool(damaged))
+
+
+def _explain_damage(args: Namespace, target: str, *, is_new: bool) -> None:
+    """Say what becomes of partitions that were not restored, and how to get them."""
+    again = f"run the command again once the archive is whole{', with another --to' * is_new}"
+    if is_new and args.keep_ids:
+        again = f"tidelog restore {args.uri} TOPIC -p N --to {target} once the archive is whole"
+    print_message(
+        args.command,
+        f"reads of what was not restored fail, until a process opens {target} for writing, which"
+        f" begins empty logs. For their records, before that: {again}",
+    )
 
 
 def _explain(args: Namespace, *, is_new: bool) -> None:
@@ -89,7 +111,7 @@ def _explain(args: Namespace, *, is_new: bool) -> None:
         )
 
 
-def _put_back(args: Namespace, target: str) -> list[RestoredPartition]:
+def _put_back(args: Namespace, target: str, on_damage: OnDamage) -> list[RestoredPartition]:
     """Restore what a directory has lost; errors as ``restore_lost``."""
     from tidelog.archive.open_archives import archive_at
     from tidelog.manager.restore_lost import LostPartitions, restore_lost
@@ -104,11 +126,14 @@ def _put_back(args: Namespace, target: str) -> list[RestoredPartition]:
             task.show(0, total=total)
 
         return restore_lost(
-            archive, target, wanted, machine, on_total=show_total, on_bytes=task.add
+            *(archive, target, wanted, machine),
+            on_total=show_total,
+            on_bytes=task.add,
+            on_damage=on_damage,
         )
 
 
-def _make(args: Namespace, target: str) -> list[RestoredPartition]:
+def _make(args: Namespace, target: str, on_damage: OnDamage) -> list[RestoredPartition]:
     """Make a directory; errors as ``restore``."""
     from tidelog.archive.open_archives import archive_at
     from tidelog.cli.commands.upkeep.rescue_command import naming_unfinished
@@ -121,7 +146,7 @@ def _make(args: Namespace, target: str) -> list[RestoredPartition]:
         entry.size_bytes
         for topic in topics
         for one in topic.partitions.values()
-        for entry in one.state.entries
+        for entry in one.known.entries
     )
     unfinished = naming_unfinished(args.command, target + BESIDE)
     with unfinished, _restoring(args.uri) as (machine, task):
@@ -134,6 +159,7 @@ def _make(args: Namespace, target: str) -> list[RestoredPartition]:
             rng=machine.rng,
             scheduler=machine.scheduler,
             on_bytes=task.add,
+            on_damage=on_damage,
         )
 
 
@@ -180,7 +206,7 @@ def _topics(args: Namespace) -> Sequence[RestoredTopic]:
     topics = []
     for name in dict.fromkeys(args.topics) or directory.topic_names:
         topic = directory.topic(name)
-        parts = {one.number: one for one in found.values() if one.state.topic == name}
+        parts = {one.number: one for one in found.values() if one.known.topic == name}
         settings = topic.settings_of_copy()
         config = dict(settings.config)
         topic_id = random_id(SystemRandom())
