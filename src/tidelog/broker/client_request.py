@@ -23,6 +23,13 @@ Only programs that have joined this one ask for it.
 """
 
 
+NEW_TOPIC: Final = ""
+"""The name that no topic has, by which DescribeConfigs shows what a new one has that sets nothing.
+
+Only programs that have joined this one ask for it.
+"""
+
+
 TOO_LARGE: Final = (MessageTooLarge, RecordListTooLarge)
 """What a coordinator could not write down. Asked again it would fail again: a client is refused in
 a word on which it gives up."""

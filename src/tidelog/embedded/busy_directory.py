@@ -25,7 +25,7 @@ from tidelog.staging.finished import read_finished
 from tidelog.staging.journal import has_journal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Self
     from uuid import UUID
 
@@ -47,7 +47,8 @@ class BusyDirectory:
 
     ``more`` are others of that process: topics are known wherever they lie, and transactions go to
     ``path``. ``overrides`` are topic settings under Kafka's names; the holder does not know them.
-    ``timeout_ms``: see ``commit_when_possible``.
+    ``timeout_ms``: see ``commit_when_possible``. ``defaults`` returns what new topics are born
+    with; None: with the defaults, as this process has no others.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class BusyDirectory:
         machine: Machine,
         overrides: Mapping[str, str] = NO_SETTINGS,
         timeout_ms: int = DEFAULT_TIMEOUT_MS,
+        defaults: Callable[[], LogConfig] | None = None,
     ) -> None:
         self.config: Final = BrokerConfig(log_dirs=(path,))
         self.machine: Final = machine
@@ -64,6 +66,11 @@ class BusyDirectory:
         self._more = more
         self.overrides = overrides
         self._timeout_ms = timeout_ms
+        self._defaults = defaults
+
+    def defaults_of_new(self) -> LogConfig:
+        """Return what holds for a new topic that sets nothing."""
+        return self.config.log_defaults if self._defaults is None else self._defaults()
 
     def transaction(self, txn: str | None, *, codec: Codec | str) -> Transaction:
         """Return a transaction; as ``Logs.transaction``."""

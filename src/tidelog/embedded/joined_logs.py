@@ -8,10 +8,11 @@ from __future__ import annotations
 import itertools
 import os
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
-from tidelog.broker.client_request import FOLLOW
+from tidelog.broker.client_request import FOLLOW, NEW_TOPIC
 from tidelog.codec.compression import Codec
 from tidelog.codec.given_values import check_flags, check_partition, listed
 from tidelog.codec.one_line import first_names
@@ -332,7 +333,10 @@ class JoinedLogs(JoinedReads):
         home = self.path if path is None else absolute_path(path)
         if home not in self.paths:
             raise LogDirNotFound(home)
-        return BusyDirectory(home, machine=self._machine).transaction(txn, codec=codec)
+        # As if the process created them: this one has no settings.
+        defaults = partial(self._config_in_force, NEW_TOPIC)
+        directory = BusyDirectory(home, machine=self._machine, defaults=defaults)
+        return directory.transaction(txn, codec=codec)
 
     def reader(
         self,

@@ -100,6 +100,9 @@ class TransactionHome(Protocol):
     def overrides(self) -> Mapping[str, str]:
         """The settings that take precedence over a topic's own."""
 
+    def defaults_of_new(self) -> LogConfig:
+        """Return what holds for a new topic that sets nothing."""
+
     def topics(self) -> dict[str, Topic]:
         """Return every topic by name."""
 
@@ -258,7 +261,7 @@ class Transaction(OfOneProcess, Told):
             raise TopicAlreadyExists(f"topic {name} exists")
         self._named.add(name)
         if not exists:
-            defaults = self._manager.config.log_defaults
+            defaults = self._manager.defaults_of_new()
             check_topic(name, partitions, settings, defaults=defaults)
             topic_id = random_id(self._manager.machine.rng)
             birth = birth_values(defaults)

@@ -286,6 +286,10 @@ class LogManager(OfOneProcess):
         """The settings that take precedence over a topic's own."""
         return self._topics.overrides
 
+    def defaults_of_new(self) -> LogConfig:
+        """Return what holds for a new topic that sets nothing."""
+        return self._config.log_defaults
+
     @property
     def bell(self) -> Bell:
         """Rings when readers of some log may see more, or less."""

@@ -219,6 +219,26 @@ def test_a_birth_value_is_dropped_as_by_the_holder(data: Path) -> None:
             joined.alter_topic("t", {}, follow=["retention.ms"])
 
 
+def test_topics_are_born_with_the_settings_of_the_holder(data: Path) -> None:
+    """A joined program has none of its own, whichever way it creates a topic."""
+    settings = {"log.retention.ms": "7000", "log.roll.ms": "60000"}
+    with served(data, config=settings) as broker, tidelog.join(data) as joined:
+        broker.logs.create_topic("own")
+        joined.create_topic("asked")
+        with joined.transaction() as txn:
+            txn.create_topic("joined", config={"retention.ms": 5})
+            txn.append("joined", b"a")
+            txn.create_topic("empty")
+
+        births = {
+            name: broker.logs.topic(name).birth for name in ("own", "asked", "joined", "empty")
+        }
+        assert births["own"] is not None
+        assert (births["own"]["retention.ms"], births["own"]["segment.ms"]) == ("7000", "60000")
+        assert births == dict.fromkeys(births, births["own"])
+        assert broker.logs.topic("joined").config == {"retention.ms": "5"}
+
+
 def test_a_setting_that_is_not_set_cannot_be_unset_as_by_the_holder(
     broker: Served, joined: JoinedLogs
 ) -> None:

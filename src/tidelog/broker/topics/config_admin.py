@@ -10,11 +10,13 @@ from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.broker.client_request import FOLLOW, Refusal, at_once_or_not, refused
+from tidelog.broker.client_request import FOLLOW, NEW_TOPIC, Refusal, at_once_or_not, refused
 from tidelog.broker.topics.each_part import answer_each
 from tidelog.broker.topics.shown_settings import shown_broker_settings, shown_settings
+from tidelog.codec.uuid_text import ZERO_ID
 from tidelog.config.log_config import LogConfig
 from tidelog.config.option import options_of
+from tidelog.datadir.catalogue import Topic
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaError
 from tidelog.manager.topics.topic_checks import altered_config
@@ -70,20 +72,25 @@ class ConfigAdmin:
             *(() if values["includeDocumentation"] else ("documentation",)),
         }
         parts = _Parts(left_out)
-        return {"results": [self._describe(parts, one) for one in values["resources"]]}
+        is_joined = request.peer.held is not None
+        describe = partial(self._describe, parts, is_joined=is_joined)
+        return {"results": [describe(one) for one in values["resources"]]}
 
-    def _describe(self, parts: _Parts, given: dict[str, Any]) -> dict[str, Any]:
+    def _describe(self, parts: _Parts, given: dict[str, Any], *, is_joined: bool) -> dict[str, Any]:
         answer = _head(given)
         try:
-            shown = self._shown(given)
+            shown = self._shown(given, is_joined=is_joined)
         except KafkaError as error:
             return answer | refused(error)
         wanted = given["configurationKeys"]
         found = [parts.of(one) for one in shown if not wanted or one["name"] in wanted]
         return answer | {"configs": found}
 
-    def _shown(self, given: dict[str, Any]) -> list[dict[str, Any]]:
+    def _shown(self, given: dict[str, Any], *, is_joined: bool) -> list[dict[str, Any]]:
         kind, name = given["resourceType"], given["resourceName"]
+        if kind == _TOPIC and name == NEW_TOPIC and is_joined:
+            config = self._manager.config.log_defaults
+            return shown_settings(self._manager, Topic(name, ZERO_ID, {}, birth={}), config)
         if kind == _TOPIC:
             check_topic_name(name)
             topic = self._manager.topic(name)
