@@ -36,12 +36,10 @@ FILE_NAME: Final = "tidelog.producer-ids.json"
 VERSION: Final = 1
 BLOCK: Final = 1000
 """How many ids are reserved together. Source: Kafka ProducerIdsBlock."""
-_GREATEST_COUNTED_ID: Final = 1 << 62
-"""No cluster has assigned an id above it: the next one would soon be out of range."""
 _RANGE: Final = 1 << 40
 """How many ids a directory has to itself: at a million a day they last for three thousand years.
 Kafka counts from 0, and no cluster has come so far."""
-_MOST_RANGES: Final = _GREATEST_COUNTED_ID // _RANGE
+_MOST_RANGES: Final = 1 << 22
 _APART: Final = _MOST_RANGES // 4
 """Ranges from there on, as many, are drawn at random; those below are given out in their order."""
 _MOST_SKIPPED: Final = 1 << 14
@@ -68,7 +66,7 @@ def next_block(manager: LogManager) -> int:
     greatest = max((one for one in ids if _range_of(one) == _KAFKAS), default=-1)
     if any(_range_of(one.next) >= _APART for one in found):
         left = _RANGE - greatest
-        greatest += rng.randrange(left // 4, left // 2 + 1)
+        greatest += rng.randint(left // 4, left // 2)
     return _block_after(greatest)
 
 
@@ -114,7 +112,7 @@ class ProducerIds:
 
     def __init__(self, manager: LogManager) -> None:
         self._manager = manager
-        self._next = self._end = -1
+        self._next = self._end = 0
         self._ids: _IdsInLogs | None = None
         """What the logs had when the first block was reserved."""
         self._is_settled = False
@@ -156,20 +154,20 @@ class ProducerIds:
                 f" {', '.join(sorted(offline))} was never open together with the others"
             )
         path, one = min(usable.items(), key=lambda item: item[1].next)
-        start = self._ids.within(_range_of(one.next), [one.next + self._skipped(one)])
+        start = self._ids.within(_range_of(one.next), [one.next + BLOCK * self._skipped(one)])
         if start is None:
             raise KafkaStorageError(f"the ids of producers of {path} are used up")
         write_reserved(fs, path, one._replace(next=start + BLOCK))
         self._next, self._end = start, start + BLOCK
 
     def _skipped(self, one: _Reserved) -> int:
-        """Return how many ids a process leaves out before the first that it gives out.
+        """Return how many blocks a process leaves out before the first that it reserves.
 
         The directory may be a copy that was put back, and clients have ids that were given out
         since. Those of a new directory begin where its range does.
         """
-        is_first = self._end < 0 and one.next % _RANGE > 0
-        return BLOCK * self._manager.machine.rng.randrange(_MOST_SKIPPED) if is_first else 0
+        is_first = not self._end and one.next % _RANGE
+        return self._manager.machine.rng.randrange(_MOST_SKIPPED) if is_first else 0
 
     def _live(self) -> dict[str, str]:
         """Return the directories that are online, by their ids."""
@@ -199,8 +197,7 @@ class ProducerIds:
         found = {path: read_reserved(fs, path) for path in live.values()}
         known = [one for one in found.values() if one is not None]
         kafkas = self._drawn_by_kafka()
-        ranges = max((max(one.ranges, _range_of(one.next) + 1) for one in known), default=0)
-        ranges = max(ranges, len(kafkas))
+        ranges = max([len(kafkas), *(max(one.ranges, _range_of(one.next) + 1) for one in known)])
         settled: dict[str, _Reserved] = {}
         for path, one in found.items():
             is_known = one is not None and live.keys() <= one.members.keys()
@@ -251,7 +248,7 @@ class _IdsInLogs(NamedTuple):
     def new_range(self, ranges: int) -> tuple[int, int]:
         """Return the first id of a range that was not given out yet, and how many are then."""
         used = {_range_of(one) for one in self.ids}
-        for number in range(max(ranges, 0 if self.are_all else 1), _MOST_RANGES):
+        for number in range(ranges if self.are_all else max(ranges, 1), _MOST_RANGES):
             first = self.within(number, ())
             if first is not None and (number not in used or not number):
                 return first, number + 1
@@ -273,7 +270,7 @@ def read_reserved(fs: FileSystem, data_dir: str) -> _Reserved | None:
     """
 
     def parse(content: Any) -> _Reserved:  # noqa: ANN401 - JSON
-        end = whole(content["next"], "the next id", most=_GREATEST_COUNTED_ID)
+        end = whole(content["next"], "the next id", most=_MOST_RANGES * _RANGE - 1)
         ranges = whole(content.get("ranges", 0), "a number of ranges", most=_MOST_RANGES)
         members = {str(one): str(path) for one, path in content.get("with", {}).items()}
         return _Reserved(end, ranges, members)
@@ -314,7 +311,7 @@ def _in_log(log: Log, *, is_coordinators: bool) -> set[int]:
 def _named_in(log: Log) -> Iterable[int]:
     """Yield the ids that a partition of the transaction coordinator's topic names."""
     for record in log.records():
-        if record.key is None or record.value is None:
+        if record.value is None:
             continue
         version, data = split_version(record.value)
         message = messages_of("transaction").get((0, version))

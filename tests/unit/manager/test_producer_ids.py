@@ -11,9 +11,11 @@ import pytest
 from tests.machinery.directory_home import DataHome
 
 import tidelog
+from tidelog.codec.messages.keyed_message import write_value
+from tidelog.codec.uuid_text import format_uuid
 from tidelog.datadir.catalogue import CATALOGUE_FILE
 from tidelog.datadir.cluster_metadata.bootstrap import BOOTSTRAP_FILE
-from tidelog.errors import KafkaStorageError
+from tidelog.errors import CorruptFile, KafkaStorageError
 from tidelog.manager.directories.join_directories import join_directories
 from tidelog.manager.producer_ids import (
     BLOCK,
@@ -21,6 +23,13 @@ from tidelog.manager.producer_ids import (
     ProducerIds,
     begin_apart,
     next_block,
+    read_reserved,
+)
+from tidelog.readonly.transactional_id import (
+    TRANSACTIONS_TOPIC,
+    Transaction,
+    transaction_record,
+    transaction_tombstone,
 )
 from tidelog.testing import CrashFileSystem, ManualClock, PowerCut, build_batch
 
@@ -29,13 +38,40 @@ if TYPE_CHECKING:
 
     from tests.conftest import Enumerated
 
+    from tidelog.embedded.logs import Logs
+
 RANGE = 1 << 40
 PATHS = ("/a", "/b", "/c")
 
 
+class Least(Random):
+    """Draws the least number: no process leaves out ids, so that they meet if they can."""
+
+    def randrange(self, start: int, stop: int | None = None, step: int = 1) -> int:
+        """Return where the range starts."""
+        del step
+        return 0 if stop is None else start
+
+
+class Greatest(Random):
+    """Draws the greatest number."""
+
+    def randrange(self, start: int, stop: int | None = None, step: int = 1) -> int:
+        """Return the last one of the range."""
+        del step
+        return (start if stop is None else stop) - 1
+
+
+def opened(files: CrashFileSystem, *paths: str, rng: Random | None = None) -> Logs:
+    """Open directories; their own ids differ."""
+    home = DataHome()
+    home.fs = files
+    return home.open(paths=paths, rng=rng or Least(repr(paths)))
+
+
 def drawn(files: CrashFileSystem, paths: Sequence[str], offline: Sequence[str] = ()) -> list[int]:
     """Open directories, some of which fail; return a block of ids and one more."""
-    with tidelog.open(*paths, files=files, clock=ManualClock()) as logs:
+    with opened(files, *paths) as logs:
         for path in offline:
             logs.manager.take_dir_offline(path, OSError(errno.EIO, "it failed"))
         ids = ProducerIds(logs.manager)
@@ -70,6 +106,47 @@ def test_no_id_comes_twice(enumerated: Enumerated) -> None:
     enumerated("producer ids", len(seen), at_least=50_000)
 
 
+def test_no_id_comes_twice_among_directories_that_are_open_in_changing_groups(
+    enumerated: Enumerated,
+) -> None:
+    """An id that one of a group gave out comes from none of it, whatever groups met in between.
+
+    Groups that never met may give out the same ids: neither can know.
+    """
+    files, rng, paths = CrashFileSystem(), Random(3), [f"/{name}" for name in "abcdef"]
+    made_apart(files, *paths)
+    seen = {path: set[int]() for path in paths}
+    refused = 0
+    for _ in range(150):
+        group = rng.sample(paths, rng.randint(1, 3))
+        offline = rng.sample(group, rng.randrange(len(group)))
+        try:
+            found = drawn(files, group, offline)
+        except KafkaStorageError:
+            refused += 1
+            continue
+        assert not set(found).intersection(*(seen[path] for path in group))
+        (source,) = (one for one in group if written(files, one)["next"] == found[-1] + BLOCK)
+        seen[source].update(found)
+    enumerated("refusals", refused, at_least=20)
+    enumerated("producer ids", sum(map(len, seen.values())), at_least=50_000)
+
+
+def test_a_directory_says_what_is_reserved_and_which_others_have_other_ranges() -> None:
+    """Each id of a block is given out before the next block is reserved."""
+    files = CrashFileSystem()
+
+    assert drawn(files, ["/a"]) == [*range(BLOCK + 1)]
+    with opened(files, "/a") as logs:
+        own = format_uuid(logs.manager.directory_id("/a"))
+    assert written(files, "/a") == {
+        "version": 1,
+        "next": 2 * BLOCK,
+        "ranges": 1,
+        "with": {own: "/a"},
+    }
+
+
 def test_a_directory_that_was_never_met_keeps_producers_waiting_until_it_is() -> None:
     """What was given out there is not known. Then each has a range of its own."""
     files = CrashFileSystem()
@@ -98,13 +175,26 @@ def test_another_directory_in_the_place_of_one_that_is_known_is_not_taken_for_it
         drawn(files, ["/a", "/b", "/c"], ["/b"])
 
 
+def test_what_was_known_of_others_is_forgotten_with_the_range_that_differed_from_theirs() -> None:
+    """``/a`` and ``/b`` differ, until each gets a third range, beside others that have theirs."""
+    files = CrashFileSystem()
+    made_apart(files, "/a", "/b", "/c", "/d", "/e")
+    for pair in (["/a", "/b"], ["/e", "/d"], ["/d", "/b"], ["/c", "/a"]):
+        drawn(files, pair)
+
+    assert [written(files, path)["next"] // RANGE for path in ("/a", "/b")] == [2, 2]
+    for offline in ("/a", "/b"):
+        with pytest.raises(KafkaStorageError, match="was never open together"):
+            drawn(files, ["/a", "/b"], [offline])
+
+
 def test_a_power_cut_while_ranges_are_given_out_leaves_none_to_two(enumerated: Enumerated) -> None:
     """Nobody counts on ranges that differ before they do."""
     cuts = 0
     while True:
         files = CrashFileSystem(cuts)
         seen = made_apart(files, "/a", "/b")
-        logs = tidelog.open("/a", "/b", files=files, clock=ManualClock())
+        logs = opened(files, "/a", "/b")
         files.crash_after(cuts)
         try:
             ProducerIds(logs.manager).next()
@@ -144,6 +234,54 @@ def test_a_copy_that_is_put_back_gives_out_other_ids() -> None:
     assert all(one in range(BLOCK, RANGE, BLOCK) for one in found)
 
 
+def test_a_process_leaves_out_some_of_sixteen_thousand_blocks() -> None:
+    """A copy begins at one of as many places, and a range lasts for 100,000 processes."""
+    files = CrashFileSystem()
+    drawn(files, ["/a"])
+    with opened(files, "/a", rng=Greatest(1)) as logs:
+        ids = ProducerIds(logs.manager)
+        found = [ids.next() for _ in range(BLOCK + 1)]
+
+    skipped = found[0] // BLOCK - 2
+    assert skipped + 1 == 16_384
+    assert RANGE // (skipped * BLOCK // 2) > 100_000
+    assert found == [*range(found[0], found[0] + BLOCK + 1)]
+
+
+def test_the_ids_of_a_new_directory_begin_where_its_range_does() -> None:
+    """No client has one yet that a copy of it could give out again."""
+    files = CrashFileSystem()
+    drawn(files, ["/a", "/b"])
+    with opened(files, "/b", rng=Greatest(1)) as logs:
+        assert ProducerIds(logs.manager).next() == RANGE
+
+
+def test_what_a_file_says_was_given_out_need_not_end_a_block() -> None:
+    """The next one begins after its last id, for a broker of Kafka too."""
+    files = CrashFileSystem()
+    drawn(files, ["/a"])
+    files.write(f"/a/{FILE_NAME}", b'{"version": 1, "next": 7001}')
+
+    with opened(files, "/a") as logs:
+        assert next_block(logs.manager) == 8000
+        assert ProducerIds(logs.manager).next() == 8000
+
+
+def test_ids_are_below_2_to_the_62() -> None:
+    """No cluster has assigned one above it: the next one would soon be out of range."""
+    files = CrashFileSystem()
+    drawn(files, ["/a"])
+    reserved = b'{"version": 1, "next": %d, "ranges": %d}'
+    files.write(f"/a/{FILE_NAME}", reserved % (2**62 - 1, 2**22 - 1))
+    with pytest.raises(KafkaStorageError, match="all ids of producers are used up"):
+        drawn(files, ["/a"])
+
+    files.write(f"/a/{FILE_NAME}", reserved % (4000, 2**22 - 1))
+    made_apart(files, "/a", "/b")
+    drawn(files, ["/a", "/b"])
+    assert written(files, "/b")["next"] == 2**62 - RANGE
+
+
 def test_files_of_older_versions_name_one_range_for_all() -> None:
     """The first directory keeps it, and the others get their own."""
     files = CrashFileSystem()
@@ -177,6 +315,35 @@ def test_ids_begin_after_those_in_the_logs() -> None:
     assert written(files, "/b")["next"] == 2 * RANGE
 
 
+def test_ids_begin_after_those_that_the_coordinator_has_noted() -> None:
+    """Whose producers may have written nothing, or have other ids by now."""
+    files = CrashFileSystem()
+    named = Transaction("x", 4321, 0, 60_000)
+    version_1 = {
+        "producerId": 6000,
+        "previousProducerId": 1,
+        "nextProducerId": 7321,
+        "producerEpoch": 1,
+        "transactionTimeoutMs": 1,
+        "transactionStatus": 0,
+        "transactionPartitions": None,
+        "transactionStartTimestampMs": 1,
+        "transactionLastUpdateTimestampMs": 1,
+    }
+    for records, first in (
+        ([transaction_record(named, 1)], 5000),
+        ([(1, b"k", write_value("transaction", 0, 1, version_1), ())], 8000),
+    ):
+        with opened(files, "/a") as logs:
+            if TRANSACTIONS_TOPIC not in logs.manager.topics():
+                logs.create_topic(TRANSACTIONS_TOPIC)
+            unknown = (1, b"k", b"\x7f\xff", ())
+            for record in (transaction_tombstone("y", 1), unknown, *records):
+                logs.partition(TRANSACTIONS_TOPIC, 0).append(build_batch([record]))
+            assert next_block(logs.manager) == first
+            assert ProducerIds(logs.manager).next() == first
+
+
 @pytest.mark.parametrize("name", ["__cluster_metadata-0/00000000000000000000.log", BOOTSTRAP_FILE])
 def test_beside_a_broker_of_kafka_ids_are_of_a_range_that_it_never_draws_from(name: str) -> None:
     """Its controller does not see what is given out here, and would give it out again.
@@ -199,6 +366,45 @@ def test_beside_a_broker_of_kafka_ids_are_of_a_range_that_it_never_draws_from(na
         assert next_block(logs.manager) < RANGE
 
 
+def test_a_copy_draws_from_a_range_far_above_those_that_are_given_out_in_their_order() -> None:
+    """At random, from as many: two copies of a directory hardly get the same one."""
+    files = CrashFileSystem()
+    drawn(files, ["/a"])
+    found = []
+    for rng in (Least(1), Greatest(1)):
+        files.delete(f"/a/{FILE_NAME}")
+        begin_apart(files, "/a", rng)
+        found.append(written(files, "/a"))
+
+    assert [one["next"] for one in found] == [2**60, 2**61 - RANGE]
+    assert [one["ranges"] * RANGE for one in found] == [2**60 + RANGE, 2**61]
+    assert [one["with"] for one in found] == [{}, {}]
+
+
+def test_a_broker_begins_where_kafka_does_if_no_id_of_its_range_was_given_out() -> None:
+    """Whatever was given out of other ranges."""
+    files = CrashFileSystem()
+    drawn(files, ["/a", "/b"])
+    for path in ("/b", "/new"):
+        with opened(files, path) as logs:
+            assert next_block(logs.manager) == 0
+
+
+@pytest.mark.parametrize(
+    ("rng", "first"),
+    [(Least(1), RANGE // 4 // BLOCK * BLOCK), (Greatest(1), RANGE // 2 // BLOCK * BLOCK)],
+)
+def test_a_broker_that_gets_a_mirror_leaves_out_a_quarter_to_half_of_its_range(
+    rng: Random, first: int
+) -> None:
+    """Far above what its source gave out; and as far from the end, for a mirror of its own."""
+    files = CrashFileSystem()
+    files.make_directory("/a")
+    begin_apart(files, "/a", Least(1))
+    with opened(files, "/a", rng=rng) as logs:
+        assert next_block(logs.manager) == first + BLOCK
+
+
 def test_a_broker_that_gets_a_mirror_begins_above_the_ids_of_its_source() -> None:
     """They need not be in the logs that it gets."""
     files = CrashFileSystem()
@@ -212,13 +418,13 @@ def test_a_broker_that_gets_a_mirror_begins_above_the_ids_of_its_source() -> Non
             assert next_block(logs.manager) < RANGE // 2 + BLOCK
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_a_broker_that_gets_a_mirror_of_a_broker_begins_far_above_its_ids(seed: int) -> None:
+@pytest.mark.parametrize("rng", [*map(Random, range(8)), Least(8), Greatest(8)])
+def test_a_broker_that_gets_a_mirror_of_a_broker_begins_far_above_its_ids(rng: Random) -> None:
     """Also where that one had got a mirror, too: its producers may have any id soon after those."""
     home, greatest = DataHome(), 3 * RANGE // 8
     home.fs.make_directory(home.path)
-    begin_apart(home.fs, home.path, Random(seed))
-    with home.open(rng=Random(seed)) as logs:
+    begin_apart(home.fs, home.path, rng)
+    with home.open(rng=rng) as logs:
         logs.create_topic("t")
         now_ms = logs.manager.machine.clock.now_ms()
         record = (now_ms, None, b"v", ())
@@ -238,11 +444,15 @@ def test_topics_of_a_broker_keep_its_range_where_its_metadata_lies_elsewhere() -
     assert min(drawn(files, ["/a"])) >= RANGE
 
 
-@pytest.mark.parametrize("more", ["", ', "next": -1', ', "next": 1, "ranges": 5e9'])
+@pytest.mark.parametrize(
+    "more", ["", ', "next": -1', ', "next": 1, "ranges": 5e9', f', "next": {2**62}']
+)
 def test_a_malformed_file_is_an_error(more: str) -> None:
     """Nothing is known of what was given out."""
     files = CrashFileSystem()
     drawn(files, ["/a"])
     files.write(f"/a/{FILE_NAME}", b'{"version": 1%s}' % more.encode())
-    with pytest.raises(KafkaStorageError, match=FILE_NAME):
-        drawn(files, ["/a"])
+    with pytest.raises(CorruptFile, match=FILE_NAME):
+        read_reserved(files, "/a")
+    with opened(files, "/a") as logs, pytest.raises(CorruptFile, match=FILE_NAME):
+        ProducerIds(logs.manager).next()
