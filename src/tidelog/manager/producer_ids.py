@@ -59,7 +59,7 @@ def next_block(manager: LogManager) -> int:
     fs, rng = manager.machine.fs, manager.machine.rng
     read = (read_reserved(fs, path) for path in manager.live_dirs)
     found = [one for one in read if one is not None]
-    ids = [one.next - 1 for one in found if one.next % _RANGE]
+    ids = _last_given_out(one.next for one in found)
     for name in manager.topics():
         for partition in manager.partitions(name):
             ids += _in_log(partition.log, is_coordinators=name == TRANSACTIONS_TOPIC)
@@ -239,9 +239,7 @@ class _IdsInLogs(NamedTuple):
 
         ``nexts`` are the ends of what several directories, perhaps of the same range, gave out.
         """
-        there = [
-            one for one in (*self.ids, *(end - 1 for end in nexts)) if _range_of(one) == number
-        ]
+        there = [one for one in (*self.ids, *_last_given_out(nexts)) if _range_of(one) == number]
         first = _block_after(max(there)) if there else number * _RANGE
         return first if _range_of(first + BLOCK - 1) == number else None
 
@@ -253,6 +251,11 @@ class _IdsInLogs(NamedTuple):
             if first is not None and (number not in used or not number):
                 return first, number + 1
         raise KafkaStorageError("all ids of producers are used up")
+
+
+def _last_given_out(nexts: Iterable[int]) -> list[int]:
+    """Return the ids before these, except before the first of a range: nothing was given out."""
+    return [end - 1 for end in nexts if end % _RANGE]
 
 
 def _range_of(producer_id: int) -> int:

@@ -31,7 +31,7 @@ from tidelog.readonly.transactional_id import (
     transaction_record,
     transaction_tombstone,
 )
-from tidelog.testing import CrashFileSystem, ManualClock, PowerCut, build_batch
+from tidelog.testing import CrashFileSystem, ManualClock, PowerCut, build_batch, damage_batch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -161,6 +161,18 @@ def test_a_directory_that_was_never_met_keeps_producers_waiting_until_it_is() ->
     assert not set(found) & seen
     assert written(files, "/b")["next"] == RANGE
     assert drawn(files, ["/a", "/b"], ["/a"])[0] == RANGE
+
+
+def test_directories_keep_their_ranges_from_one_process_to_the_next() -> None:
+    """Also beside one whose range has not begun; a broker of Kafka begins after all of its own."""
+    files = CrashFileSystem()
+    for _ in range(3):
+        last = drawn(files, ["/a", "/b"])[-1]
+
+    assert last == 6 * BLOCK - BLOCK
+    assert (written(files, "/a")["next"], written(files, "/b")["next"]) == (6 * BLOCK, RANGE)
+    with opened(files, "/a", "/b") as logs:
+        assert next_block(logs.manager) == 6 * BLOCK
 
 
 def test_another_directory_in_the_place_of_one_that_is_known_is_not_taken_for_it() -> None:
@@ -342,6 +354,22 @@ def test_ids_begin_after_those_that_the_coordinator_has_noted() -> None:
                 logs.partition(TRANSACTIONS_TOPIC, 0).append(build_batch([record]))
             assert next_block(logs.manager) == first
             assert ProducerIds(logs.manager).next() == first
+
+
+def test_of_a_log_that_cannot_be_read_only_the_range_is_known() -> None:
+    """That is Kafka's, or one that was given out: known ones stay, and new ones are above both."""
+    files, found = CrashFileSystem(), []
+    record = transaction_record(Transaction("x", 4321, 0, 60_000), 1)
+    for paths in (["/a"], ["/a"], ["/a", "/b"], ["/a", "/b"]):
+        with opened(files, *paths) as logs:
+            if TRANSACTIONS_TOPIC not in logs.manager.topics():
+                logs.create_topic(TRANSACTIONS_TOPIC)
+            offset = logs.partition(TRANSACTIONS_TOPIC, 0).append_records([record]).first_offset
+            damage_batch("/a", TRANSACTIONS_TOPIC, offset, files=files)
+            found.append(ProducerIds(logs.manager).next())
+
+    assert [one // RANGE for one in found] == [1, 1, 2, 2]
+    assert written(files, "/b")["next"] == 3 * RANGE
 
 
 @pytest.mark.parametrize("name", ["__cluster_metadata-0/00000000000000000000.log", BOOTSTRAP_FILE])
