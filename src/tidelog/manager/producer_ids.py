@@ -241,7 +241,8 @@ class _IdsInLogs(NamedTuple):
         """
         there = [one for one in (*self.ids, *_last_given_out(nexts)) if _range_of(one) == number]
         first = _block_after(max(there)) if there else number * _RANGE
-        return first if _range_of(first + BLOCK - 1) == number else None
+        # Not up to the end of the range: the next id says in which range it is.
+        return first if _range_of(first + BLOCK) == number else None
 
     def new_range(self, ranges: int) -> tuple[int, int]:
         """Return the first id of a range that was not given out yet, and how many are then."""

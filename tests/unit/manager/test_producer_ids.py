@@ -279,6 +279,22 @@ def test_what_a_file_says_was_given_out_need_not_end_a_block() -> None:
         assert ProducerIds(logs.manager).next() == 8000
 
 
+def test_a_range_ends_before_the_next_one_begins() -> None:
+    """Also where its last block would end with it: the next id would be of the range above."""
+    files, end = CrashFileSystem(), 125 * RANGE
+    assert end % BLOCK == 0
+    drawn(files, ["/a"])
+    reserved = b'{"version": 1, "next": %d, "ranges": 200}' % (end - 2 * BLOCK)
+    files.write(f"/a/{FILE_NAME}", reserved)
+
+    with opened(files, "/a") as logs:
+        ids = ProducerIds(logs.manager)
+        assert [ids.next() for _ in range(BLOCK)][-1] == end - BLOCK - 1
+        with pytest.raises(KafkaStorageError, match="of producers of /a are used up"):
+            ids.next()
+    assert drawn(files, ["/a"])[0] == 200 * RANGE
+
+
 def test_ids_are_below_2_to_the_62() -> None:
     """No cluster has assigned one above it: the next one would soon be out of range."""
     files = CrashFileSystem()
