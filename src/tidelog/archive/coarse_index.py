@@ -70,7 +70,7 @@ class CoarseIndex:
         if entry.size_bytes <= COARSE_BYTES:
             return []
         bounds = entry.section("coarse")
-        raw = self._store.get_ranges(self._name, [bounds])[0]
+        (raw,) = self._store.get_ranges(self._name, [bounds])
         found = [*map(CoarseEntry._make, COARSE_ENTRY.unpack_all(raw))]
         before = CoarseEntry(entry.base_offset - 1, -1, NO_TIMESTAMP)
         for one in found:
@@ -109,7 +109,7 @@ class CoarseIndex:
         start, end = entry.section("index")
         if entry.size_bytes <= COARSE_BYTES or end - start < 2 * size:
             return None
-        raw = self._store.get_ranges(self._name, [(end - 2 * size, end - size)])[0]
+        (raw,) = self._store.get_ranges(self._name, [(end - 2 * size, end - size)])
         offset, position = OFFSET_INDEX_ENTRY.unpack(raw)
         if not 0 < position < entry.size_bytes:
             return None
