@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,16 +21,13 @@ if TYPE_CHECKING:
     from tidelog.manager.partition import Partition
 
 _UNKNOWN: Final = -1
-_NEVER: Final = 1 << 15
 _TARGET_VERSIONS: Final = {
-    OffsetTarget.LATEST: 0,
-    OffsetTarget.EARLIEST: 0,
     OffsetTarget.MAX_TIMESTAMP: 7,
     OffsetTarget.EARLIEST_LOCAL: 8,
     OffsetTarget.LATEST_TIERED: 9,
     OffsetTarget.EARLIEST_PENDING_UPLOAD: 11,
 }
-"""From which version on ListOffsets may ask for it."""
+"""From which version on ListOffsets may ask for an end below ``OffsetTarget.EARLIEST``."""
 
 
 class OffsetQueries:
@@ -67,7 +65,8 @@ class OffsetQueries:
     ) -> dict[str, Any]:
         number, target = given["partitionIndex"], given["timestamp"]
         try:
-            if target < 0 and request.version < _TARGET_VERSIONS.get(target, _NEVER):
+            is_later = target < OffsetTarget.EARLIEST
+            if is_later and request.version < _TARGET_VERSIONS.get(target, math.inf):
                 raise Refusal(ErrorCode.UNSUPPORTED_VERSION, f"{target} names no end of a log")
             partition = partition_at_once(self._manager, topic, number)
             check_epoch(partition, given["currentLeaderEpoch"])
@@ -103,7 +102,7 @@ class OffsetQueries:
         if target == OffsetTarget.EARLIEST_PENDING_UPLOAD and log.archived is not None:
             first = max(log.archived.end, log.log_start_offset)
             return TimestampedOffset(_UNKNOWN, first, log.epochs.epoch_for_offset(first))
-        if target < 0:
+        if target <= OffsetTarget.EARLIEST:
             found = log.fetch_offset_by_timestamp(target)
         else:
             found = offset_at(log, target, self._manager.machine.fs)
