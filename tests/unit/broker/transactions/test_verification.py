@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.machinery.broker_home import BrokerHome, add, begun, end, with_broker, write
+from tests.machinery.broker_home import BrokerHome, add, begun, code, end, with_broker, write
 
 from tidelog.broker.transactions.transaction_coordinator import TransactionCoordinator
 from tidelog.broker.transactions.verification import is_transactional
@@ -81,7 +81,11 @@ def test_the_coordinator_is_asked_once_for_a_partition_of_a_transaction(
                 counts.append(len(asked))
             await end(home, producer)
         assert counts == [1, 1, 2, 2]
-        await home.produce("t", b"plain")
+        for name in ("x", None):  # of whatever request a plain batch is
+            data = [{"name": "t", "partitionData": [{"index": 0, "records": PLAIN}]}]
+            fields: dict[str, Any] = {"acks": -1, "timeoutMs": 1, "topicData": data}
+            answer = await home.ask("Produce", 9, transactionalId=name, **fields)
+            assert code(answer["responses"][0]["partitionResponses"][0]) is ErrorCode.NONE
         assert len(asked) == 2
 
     with_broker(test)
