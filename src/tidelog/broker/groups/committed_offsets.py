@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -60,7 +61,7 @@ _NO_RETENTION: Final = -1
 _MANY_UNREAD: Final = 1000
 """Records of positions in a partition, which a look reads in some hundredths of a second."""
 
-_NEVER_MS: Final = -(1 << 63)
+_NEVER_MS: Final = -math.inf
 """Before all commits."""
 _EXPIRED_AT_ONCE: Final = 50
 """Groups, each of which may take a millisecond of the event loop."""
@@ -429,10 +430,10 @@ class CommittedOffsets:
 class _Ages(NamedTuple):
     """When it is, and when the positions that expire now were committed, or a later one before."""
 
-    now_ms: int
-    oldest_ms: int
+    now_ms: float
+    oldest_ms: float
 
-    def of_group(self, emptied_ms: int) -> _Ages:
+    def of_group(self, emptied_ms: float) -> _Ages:
         """Return the ages for a group that has had no member since a time."""
         return self if emptied_ms <= self.oldest_ms else self._replace(oldest_ms=_NEVER_MS)
 

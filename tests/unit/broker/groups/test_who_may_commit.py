@@ -58,6 +58,7 @@ async def codes_of_a_commit(
         ("stable", "", -2, (STRANGER, STRANGER, OK)),
         ("stable", "x", -1, (STRANGER,) * 3),
         ("stable", "known", -1, (OLD, OLD, OLD)),
+        ("stable", "", 0, (STRANGER,) * 3),
         ("stable", "", 1, (STRANGER,) * 3),
         ("stable", "x", 1, (STRANGER,) * 3),
         ("stable", "known", 1, (OK, OK, OK)),
