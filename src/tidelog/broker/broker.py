@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tidelog.broker.client_request import Refusal
 from tidelog.broker.coordinators import Coordinators
 from tidelog.broker.data.appends import Appends
+from tidelog.broker.data.archive_reads import ArchiveReads
 from tidelog.broker.data.arrivals import Arrivals
 from tidelog.broker.data.fetch import Fetch
 from tidelog.broker.data.flushes import Flushes
@@ -61,6 +62,7 @@ class Broker:
         self._node = node_of(manager)
         self._names = TopicNames(manager)
         self._arrivals = Arrivals()
+        self._archive = ArchiveReads()
         self._appends = Appends()
         self._flushes = Flushes(config.flush_policy)
         self._timers = timers or LoopTimers()
@@ -91,8 +93,9 @@ class Broker:
 
     def _data(self) -> dict[str, Handler]:
         manager = self._manager
-        fetch = Fetch(manager, self._names, self._arrivals, self._config.fetch_max_bytes)
-        offsets = OffsetQueries(manager)
+        archive, most_bytes = self._archive, self._config.fetch_max_bytes
+        fetch = Fetch(manager, self._names, self._arrivals, archive, most_bytes)
+        offsets = OffsetQueries(manager, archive)
         produce = Produce(manager, self._appends, self._flushes, self._verification)
         return {
             "Produce": produce.handle,
@@ -213,6 +216,7 @@ class Broker:
         self._transactions.close()
         await self._appends.close()
         self._flushes.close()
+        self._archive.close()
 
 
 def _describe_acls(_: Request) -> Answer:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from threading import Event
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.interop.clients.conftest import KINDS
 from tests.machinery.brokers import served
 
+from tidelog.broker.data import fetch, list_offsets
 from tidelog.embedded.door_client import DoorClient
 from tidelog.service.log_service import LogService
 
@@ -147,3 +149,53 @@ def test_a_client_gets_beyond_a_range_of_which_nothing_is_left(
         assert (log.log_start_offset, log.local_log_start_offset) == (0, 200)
 
         assert [one.value for one in client.read("t", 2, committed=True)] == [b"a", b"b"]
+
+
+def test_nothing_on_the_disk_waits_for_a_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many clients read what only an archive has, and wait as long as it does."""
+    from confluent_kafka import Consumer, TopicPartition
+    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.admin._listoffsets import OffsetSpec
+    from confluent_kafka.cimpl import NewTopic
+
+    answers = Event()
+
+    def slow(read: Any) -> Any:
+        return lambda *given: answers.wait(60) and read(*given)
+
+    config = {"tidelog.archive.uri": f"file://{tmp_path}/lake"}
+    with served(tmp_path / "data", config=config) as broker:
+        settings = {"bootstrap.servers": broker.bootstrap, "auto.offset.reset": "error"}
+        admin, other = (AdminClient({"bootstrap.servers": broker.bootstrap}) for _ in range(2))
+        broker.logs.create_topic("t", partitions=12, config=CONFIG)
+        broker.logs.create_topic("on-disk")
+        broker.logs.append("on-disk", b"here")
+        for _ in range(24):
+            broker.logs.append_all("t", [(b"%d" % key, b"x" * 400) for key in range(400)])
+        archive(broker.logs)
+        for module, name in ((fetch, "archived_batches"), (list_offsets, "offset_at")):
+            monkeypatch.setattr(module, name, slow(getattr(module, name)))
+        consumers = []
+        for number in range(12):
+            assert broker.logs.partition("t", number).log.local_log_start_offset > 0
+            consumers.append(Consumer(settings | {"group.id": "g", "enable.auto.commit": False}))
+            places = [TopicPartition("t", number, 0), TopicPartition("on-disk", 0, 0)]
+            consumers[number].assign(places)
+            live = consumers[number].poll(20)
+            assert live is not None
+            assert live.value() == b"here"
+
+        admin.list_offsets({TopicPartition("t", 0): OffsetSpec.for_timestamp(0)})
+        place = TopicPartition("on-disk", 0)
+        made = other.create_topics([NewTopic("new", 1)], request_timeout=20)["new"]
+        found = other.list_offsets({place: OffsetSpec.for_timestamp(0)}, request_timeout=20)[place]
+        assert made.result() is None
+
+        answers.set()
+        assert found.result().offset == 0
+        late = [consumer.poll(20) for consumer in consumers]
+        assert {one and (one.topic(), one.offset()) for one in late} == {("t", 0)}
+        for consumer in consumers:
+            consumer.close()

@@ -9,9 +9,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidelog.broker.client_request import Refusal
+from tidelog.broker.data.archive_reads import PATIENCE_S
 from tidelog.broker.partitions import partition_at_once
 from tidelog.env.clock import MS_PER_S
-from tidelog.env.event_loop import in_thread
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaError, OffsetOutOfRange
 from tidelog.log.leader_epoch import OffsetAndEpoch
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from tidelog.broker.client_request import Answer, Request
+    from tidelog.broker.data.archive_reads import ArchiveReads
     from tidelog.broker.data.arrivals import Arrivals
     from tidelog.broker.topics.topic_names import TopicNames
     from tidelog.log.log import Log
@@ -40,11 +41,17 @@ class Fetch:
     """Reads for clients; an answer has at most ``max_bytes``, or one batch that is larger."""
 
     def __init__(
-        self, manager: LogManager, names: TopicNames, arrivals: Arrivals, max_bytes: int
+        self,
+        manager: LogManager,
+        names: TopicNames,
+        arrivals: Arrivals,
+        archive: ArchiveReads,
+        max_bytes: int,
     ) -> None:
         self._manager = manager
         self._names = names
         self._arrivals = arrivals
+        self._archive = archive
         self._max_bytes = max_bytes
 
     def handle(self, request: Request) -> Answer:
@@ -59,8 +66,13 @@ class Fetch:
         return self._wait(request, wanted, found)
 
     async def _with_archive(self, request: Request, wanted: Sequence[_Wanted]) -> dict[str, Any]:
-        """Read what lies in archives on threads, then answer at once with what there is."""
+        """Read what lies in archives on threads, then answer with what there is in time.
+
+        The next fetch gets the rest. What a client reads of the disk must not wait for a store.
+        """
         isolation = ISOLATIONS[request.values["isolationLevel"] == 1]
+        loop = asyncio.get_running_loop()
+        end = loop.time() + PATIENCE_S
         left = min(request.values["maxBytes"], self._max_bytes)
         archived: dict[int, bytes | KafkaError] = {}
         for number, one in enumerate(wanted):
@@ -69,12 +81,15 @@ class Fetch:
             assert one.partition is not None
             most = min(one.given["partitionMaxBytes"], left)
             offset, fs = one.given["fetchOffset"], self._manager.machine.fs
-            read = partial(archived_batches, one.partition.log, offset, most, isolation, fs)
+            what = one.partition.log, offset, most, isolation
+            read = partial(archived_batches, *what, fs)
             try:
-                data = await in_thread(read)
+                data = await self._archive.run_for(what, read, end - loop.time())
             except KafkaError as error:
                 archived[number] = error
                 continue
+            if data is None:
+                break
             archived[number] = data
             left -= len(data)
         return self._read(request, wanted, archived).answer
@@ -139,7 +154,8 @@ class Fetch:
                 if not one.is_archived:
                     found.fail(one, error)
                     continue
-                # The answer was full, or it was deleted on the disk just now: the next one has it.
+                # The answer was full, the archive is slow, or it was deleted on the disk just now:
+                # the next one has it.
                 assert one.partition is not None
                 found.add(one, one.partition, isolation, b"")
             except KafkaError as error:

@@ -14,9 +14,11 @@ from tidelog.errors import KafkaError
 from tidelog.log.reading.offset_lookup import OffsetTarget, TimestampedOffset
 from tidelog.manager.whole_log import offset_at
 from tidelog.records.isolation import Isolation
+from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
     from tidelog.broker.client_request import Answer, Request
+    from tidelog.broker.data.archive_reads import ArchiveReads
     from tidelog.manager.log_manager import LogManager
     from tidelog.manager.partition import Partition
 
@@ -33,17 +35,26 @@ _TARGET_VERSIONS: Final = {
 class OffsetQueries:
     """Finds offsets for times, for the ends of logs, and where leader epochs end."""
 
-    def __init__(self, manager: LogManager) -> None:
+    def __init__(self, manager: LogManager, archive: ArchiveReads) -> None:
         self._manager = manager
+        self._archive = archive
 
     def list_offsets(self, request: Request) -> Answer:
-        """ListOffsets; on a thread where a time is looked up in the files."""
-        times = [
-            one["timestamp"] for topic in request.values["topics"] for one in topic["partitions"]
+        """ListOffsets; on a thread where a time is looked up in the files, or in an archive."""
+        asked = [
+            (TopicPartition(topic["name"], one["partitionIndex"]), one["timestamp"])
+            for topic in request.values["topics"]
+            for one in topic["partitions"]
         ]
-        are_ends = all(time in {OffsetTarget.LATEST, OffsetTarget.EARLIEST} for time in times)
-        is_long = not are_ends or len(times) > MANY
-        return at_once_or_not(partial(self._find, request), takes_long=is_long)
+        find = partial(self._find, request)
+        if any(time >= 0 and self._begins_in_archive(key) for key, time in asked):
+            return self._archive.run(find)
+        are_ends = all(time in {OffsetTarget.LATEST, OffsetTarget.EARLIEST} for _, time in asked)
+        return at_once_or_not(find, takes_long=not are_ends or len(asked) > MANY)
+
+    def _begins_in_archive(self, key: TopicPartition) -> bool:
+        log = self._manager.shared.registry.current(key)
+        return log is not None and log.log_start_offset < log.local_log_start_offset
 
     def _find(self, request: Request) -> dict[str, Any]:
         isolation = ISOLATIONS[request.values["isolationLevel"] == 1]
