@@ -113,21 +113,20 @@ class LogCleanerManager:
                 self._states[key] = new
             return new
 
-    def abort_and_pause(self, key: Key) -> None:
-        """Abort the cleaning of a partition, wait until it has stopped, and block it until resumed.
+    def abort_and_pause(self, *keys: Key) -> None:
+        """Abort the cleaning of partitions, wait until all have stopped, and block until resumed.
 
         Several callers may do so at once: each waits, and each pause has to be undone.
         Source: Kafka abortAndPauseCleaning, which refuses a second abort.
         """
-        state = self._apply(key, Event.PAUSE)
-        if state.phase is not Phase.ABORTED:
-            return
-        while state.phase is Phase.ABORTED:
-            self._sleep_ms(POLL_MS)
-            state = self.state(key)
-        with self._lock:
-            self._aborted.add(key)
-        _logger.info("cleaning-aborted-and-paused topic=%s partition=%d", *key)
+        # All at once: the one that is waited for first must not let others begin meanwhile.
+        states = {key: self._apply(key, Event.PAUSE) for key in keys}
+        for key in [key for key, state in states.items() if state.phase is Phase.ABORTED]:
+            while self.state(key).phase is Phase.ABORTED:
+                self._sleep_ms(POLL_MS)
+            with self._lock:
+                self._aborted.add(key)
+            _logger.info("cleaning-aborted-and-paused topic=%s partition=%d", *key)
 
     def abort(self, key: Key) -> None:
         """Abort the cleaning of a partition and wait until it has stopped; a new one may begin.

@@ -112,6 +112,15 @@ class Cleaning:
         self.manager.retry(key)
 
     @contextmanager
+    def paused(self, keys: Sequence[TopicPartition]) -> Iterator[None]:
+        """Keep the cleaner and others that ask away from partitions in the body."""
+        self.manager.abort_and_pause(*keys)
+        try:
+            yield
+        finally:
+            self.manager.resume(keys)
+
+    @contextmanager
     def paused_for_truncation(
         self, key: TopicPartition, log: Log, active_base: Callable[[], int]
     ) -> Iterator[None]:

@@ -532,6 +532,10 @@ class LogManager(OfOneProcess):
         then ``topics`` has it no longer, and the start that finds that disk well deletes the rest.
         """
         with self.changing():
+            keys = [TopicPartition(name, number) for number in self.topic(name).partitions]
+        # Before the lock is held: a copy to the archive stops once its store has answered, which
+        # may take a minute, and the creation of other topics would wait for that.
+        with self.cleaning.paused(keys), self.changing():
             topic = self.topic(name)
             if topic_id not in {None, topic.topic_id}:
                 raise UnknownTopicOrPartition(f"topic {name} was deleted, and is another one now")

@@ -190,6 +190,7 @@ class Archiving(ManagerPart):
             if log.topic_id is not None and log.topic_id not in self._named:
                 self._names.check(key.topic)
                 self._named.add(log.topic_id)
+                check()  # the store may have taken long
             now_ms, before_part = self._machine.clock.now_ms(), partial(self._pace, check)
             self._report(key, self._archiver(key, log).run(now_ms, before_part))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from threading import Event
+from functools import partial
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +13,7 @@ from tests.machinery.brokers import served
 from tidelog.broker.data import fetch, list_offsets
 from tidelog.embedded.door_client import DoorClient
 from tidelog.service.log_service import LogService
+from tidelog.service.move_pace import CopyThrottle
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -199,3 +201,39 @@ def test_nothing_on_the_disk_waits_for_a_store(
         assert {one and (one.topic(), one.offset()) for one in late} == {("t", 0)}
         for consumer in consumers:
             consumer.close()
+
+
+def test_the_deletion_of_a_topic_that_waits_for_a_store_delays_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pass stops once the store has answered; until then topics are created as usual."""
+    asked, answers = Event(), Event()
+
+    def wait(_: object) -> int:
+        asked.set()
+        answers.wait(60)
+        return 0
+
+    config = {"tidelog.archive.uri": f"file://{tmp_path}/lake"}
+    with served(tmp_path / "data", config=config) as broker:
+        broker.logs.create_topic("t", partitions=3, config=CONFIG)
+        for _ in range(6):
+            broker.logs.append_all("t", [(b"%d" % key, b"x" * 400) for key in range(400)])
+        monkeypatch.setattr(CopyThrottle, "wait_ms", wait)
+        copy = Thread(target=partial(archive, broker.logs))
+        copy.start()
+        assert asked.wait(20)
+        deletion = Thread(target=partial(broker.logs.delete_topic, "t"))
+        deletion.start()
+        deletion.join(0.5)
+        assert deletion.is_alive()
+
+        creation = Thread(target=partial(broker.logs.create_topic, "new"))
+        creation.start()
+        creation.join(20)
+        is_created = not creation.is_alive()
+        answers.set()
+        for thread in (copy, deletion, creation):
+            thread.join()
+        assert is_created
+        assert [*broker.logs.topics()] == ["new"]
