@@ -568,8 +568,14 @@ class Copier:
         return Digest(stat.inode, facts.size_bytes, stat.mtime_ms, facts.crc32c, segment.end_offset)
 
     def _keep_digests(self) -> None:
-        """Write down those of what was copied; without them the next claim reads it again."""
-        digests = dict(self._digests)
+        """Write down those of what was copied; without them the next claim reads it again.
+
+        Only of what the disk still has: else the file would grow with the archive, and be written
+        again for each segment of it.
+        """
+        first = self._log.local_start_offset
+        digests = {base: one for base, one in self._digests.items() if base >= first}
+        self._digests = dict(digests)
         if digests != self._kept_digests:
             self._change_own(lambda known: known._replace(digests=digests))
             self._kept_digests = digests

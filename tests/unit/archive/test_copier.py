@@ -513,6 +513,25 @@ def test_a_claim_reads_only_segments_that_were_written_since(
         copier(store, data).copy()
 
 
+def test_what_the_disk_gave_up_is_no_longer_noted_beside_the_log(
+    store: ObjectModel, data: Path
+) -> None:
+    """A service copies for years: its notes are as long as the disk's part of the log."""
+    one = copier(store, data)
+    one.copy()
+    path = claim_file(str(data), TOPIC, 0)
+    closed = [segment.base_offset for segment in LogOfFiles(data).closed_segments()]
+    assert [*read_claim(SYSTEM_FILES, path).digests] == closed
+    for base in closed[:-1]:
+        for file in (data / "t-0").glob(f"{base:020}.*"):
+            file.unlink()
+    append(data, 20)
+
+    assert one.copy()
+    now = [segment.base_offset for segment in LogOfFiles(data).closed_segments()]
+    assert [*read_claim(SYSTEM_FILES, path).digests] == now
+
+
 def test_indexes_that_were_built_again_are_no_other_history(store: ObjectModel, data: Path) -> None:
     """Nor is a leader epoch that the log start has passed: records are compared, by checksum."""
     copier(store, data).copy()
