@@ -88,7 +88,10 @@ def parse_store_uri(text: str) -> StoreUri:
 
     Raises InvalidArgument for another scheme, credentials in it, a query, or names like ``..``.
     """
-    parts = urlsplit(text)
+    try:
+        parts = urlsplit(text)
+    except ValueError:  # a bracket in the place of a host
+        parts = urlsplit("")
     kind = _SCHEMES.get(parts.scheme.lower())
     if kind is None:
         raise InvalidArgument(

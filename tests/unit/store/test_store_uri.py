@@ -36,6 +36,8 @@ def test_a_uri_names_kind_container_and_prefix(text: str, expected: StoreUri) ->
     [
         ("gs://lake/x", "not the URI of a store that is supported"),
         ("/data", "not the URI"),
+        ("s3://[lake/x", "not the URI"),
+        ("s3://[lake]/x", "not the URI"),
         ("s3://", "names no bucket"),
         ("azure:///x", "names no container"),
         ("s3://key:word@lake/x", "AWS_SECRET_ACCESS_KEY"),
