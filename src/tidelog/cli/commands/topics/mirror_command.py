@@ -20,7 +20,7 @@ from tidelog.cli.options import (
 )
 from tidelog.cli.terminal import print_counts, print_line, print_row
 from tidelog.codec.shown_rows import as_json
-from tidelog.errors import InvalidArgument
+from tidelog.errors import InvalidArgument, KafkaStorageError
 from tidelog.explain.printable_text import counted, format_bytes, printable
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def run(args: Namespace, stopped_within: Callable[[int], bool] = _stopped_within
         sys.stdout.flush()
         if stopped_within(args.every):
             break
-        copied = [one for one in _mirror(args, files_of(args)) if one.batches]
+        copied = [one for one in _mirror_again(args, files_of(args)) if one.batches]
         if copied:
             print_mirrored(args, copied)
     return 0
@@ -127,18 +127,36 @@ def _mirror(args: Namespace, fs: FileSystem) -> list[MirroredPartition]:
         )
 
 
+def _mirror_again(args: Namespace, fs: FileSystem) -> list[MirroredPartition]:
+    """Mirror what is new; KafkaStorageError, too, for a source that is there no longer.
+
+    The usage was right a moment ago, and a service manager does not repeat what ends with 2.
+    """
+    try:
+        return _mirror(args, fs)
+    except InvalidArgument as error:
+        raise KafkaStorageError(str(error)) from None
+
+
 def source_of(args: Namespace) -> ReadOnlyDirectory:
-    """Open the directories that are mirrored; errors as ``ReadOnlyDirectory`` and of options."""
+    """Open the directories that are mirrored; errors as ``ReadOnlyDirectory`` and of options.
+
+    InvalidArgument for empty ones, too.
+    """
     from tidelog.cli.server_properties import broker_properties
     from tidelog.env.paths import absolute_place
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.readonly.absent_partitions import BY_FLAG
     from tidelog.readonly.read_only_directory import open_directory_read_only
 
-    return open_directory_read_only(
+    source = open_directory_read_only(
         *map(absolute_place, args.directories),
         fs=SYSTEM_FILES,
         server_properties=broker_properties(args),
         accept=None if args.allow_partial else BY_FLAG,
         asks_holder=True,
     )
+    # A disk that is not mounted leaves an empty directory, which would pass for one without news.
+    if not (source.has_files_of_its_own() or source.found):
+        raise InvalidArgument(f"{source.name} is not a data directory: it has no partitions")
+    return source

@@ -9,6 +9,8 @@ import pytest
 import tidelog
 from tidelog.cli.commands.topics.mirror_command import run
 from tidelog.cli.parser import make_parser
+from tidelog.errors import KafkaStorageError
+from tidelog.exit_codes import ExitCode, exit_code_of
 
 if TYPE_CHECKING:
     Cli = Any
@@ -60,6 +62,26 @@ def test_a_mirror_is_repeated_until_it_is_stopped(
     assert printed[0].splitlines() == [f"{name}-0: nothing new; it ends at 0" for name in "tu"]
     assert (printed[1], printed[3]) == ("", "")
     assert printed[2].startswith("t-0: copied [0, 1), 1 batch")
+
+
+@pytest.mark.parametrize(("left", "why"), [(False, "it is missing"), (True, "it has no part")])
+def test_a_source_that_goes_away_is_an_error_that_may_pass(
+    topic: Cli, left: bool, why: str
+) -> None:
+    """A disk may be mounted again, and nothing is started again after an error of usage."""
+    words = ["mirror", str(topic.data), "--to", str(topic.data.parent / "copy"), "--every", "10s"]
+    args = make_parser(["mirror"]).parse_args(words)
+
+    def goes_away(_: int) -> bool:
+        topic.data.rename(topic.data.parent / "away")
+        if left:
+            topic.data.mkdir()
+        return False
+
+    with pytest.raises(KafkaStorageError, match=why) as raised:
+        run(args, goes_away)
+    assert exit_code_of(raised.value) == ExitCode.FAILED
+    assert topic(*words).code == 2
 
 
 @pytest.mark.parametrize("period", ["10", "10000", "0.5s", "+10s", "2027-11-29", "often"])
