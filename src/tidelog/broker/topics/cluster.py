@@ -149,13 +149,13 @@ class Cluster:
         return answer
 
     def _wanted(self, request: Request) -> list[tuple[UUID, str | None]] | None:
-        """Return the ids and names of the topics that are asked for; None: all."""
+        """Return the ids and names of the topics that are asked for, each once; None: all."""
         topics = request.values["topics"]
         if topics is None or (not topics and request.version < _NULL_FOR_ALL_VERSION):
             return None
         if request.version < _IDS_VERSION:  # the answer has no place for a null
-            return [(ZERO_ID, topic["name"] or "") for topic in topics]
-        return [(topic["topicId"], topic["name"]) for topic in topics]
+            return list(dict.fromkeys((ZERO_ID, topic["name"] or "") for topic in topics))
+        return list(dict.fromkeys((topic["topicId"], topic["name"]) for topic in topics))
 
     def _missing(self, request: Request, wanted: list[tuple[UUID, str | None]] | None) -> list[str]:
         if wanted is None or not request.values["allowAutoTopicCreation"]:

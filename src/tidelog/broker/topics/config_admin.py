@@ -157,6 +157,7 @@ class ConfigAdmin:
             return {}
         check_topic_name(name)
         given, follow = _without_follow(given) if is_joined else (given, set())
+        _check_once_each(given["configs"])
         # What changes depends on what is set: of two that look at once, one would undo the other.
         with self._manager.changing():
             settings, unset = changes(given)
@@ -178,10 +179,6 @@ class ConfigAdmin:
         return settings, set(self._own(given)) - settings.keys()
 
     def _changes(self, given: dict[str, Any]) -> tuple[dict[str, str], set[str]]:
-        counts = Counter(one["name"] for one in given["configs"])
-        twice = sorted(name for name, count in counts.items() if count > 1)
-        if twice:
-            raise Refusal(ErrorCode.INVALID_REQUEST, f"named more than once: {', '.join(twice)}")
         own = self._own(given)
         settings: dict[str, str] = {}
         unset: set[str] = set()
@@ -249,6 +246,13 @@ def _without_follow(given: dict[str, Any]) -> tuple[dict[str, Any], set[str]]:
 
 def _head(given: dict[str, Any]) -> dict[str, Any]:
     return {"resourceType": given["resourceType"], "resourceName": given["resourceName"]}
+
+
+def _check_once_each(configs: Iterable[dict[str, Any]]) -> None:
+    counts = Counter(one["name"] for one in configs)
+    twice = sorted(name for name, count in counts.items() if count > 1)
+    if twice:
+        raise Refusal(ErrorCode.INVALID_REQUEST, f"named more than once: {', '.join(twice)}")
 
 
 def _is_delete(step: dict[str, Any]) -> bool:

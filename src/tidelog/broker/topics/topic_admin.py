@@ -51,16 +51,11 @@ class TopicAdmin:
 
     async def create(self, request: Request) -> dict[str, Any]:
         """CreateTopics; each topic succeeds or fails by itself."""
-        topics = request.values["topics"]
-        work = partial(self._create, request, Counter(one["name"] for one in topics))
-        return {"topics": await answer_each(_once_each(topics), _head, work)}
+        work = partial(self._create, request)
+        return {"topics": _once_each(await answer_each(request.values["topics"], _head, work))}
 
-    def _create(
-        self, request: Request, counts: Counter[str], given: dict[str, Any]
-    ) -> dict[str, Any]:
+    def _create(self, request: Request, given: dict[str, Any]) -> dict[str, Any]:
         name = given["name"]
-        if counts[name] > 1:
-            raise Refusal(ErrorCode.INVALID_REQUEST, f"{name} is named more than once")
         # In Kafka's order: its clients look at the first reason.
         check_topic_name(name)
         check_new_names([name], self._manager.topics())
@@ -118,10 +113,18 @@ class TopicAdmin:
         else:
             wanted = [(name, ZERO_ID) for name in values["topicNames"]]
         names = self._names.of_ids(topic_id for name, topic_id in wanted if name is None)
+        keys = [
+            names.get(topic_id, topic_id) if name is None else name for name, topic_id in wanted
+        ]
+        counts = Counter(keys)
         responses = []
-        for name, topic_id in wanted:
+        for key, (name, topic_id) in dict(zip(keys, wanted, strict=True)).items():
             answer: dict[str, Any] = {"name": name, "topicId": topic_id}
             try:
+                # Of a name and the id of another topic, one would be deleted that is not meant.
+                if counts[key] > 1 or (name is None) is (topic_id == ZERO_ID):
+                    reason = "a topic is to be given once, by its name or by its id"
+                    raise Refusal(ErrorCode.INVALID_REQUEST, reason)
                 found = names.get(topic_id) if name is None else name
                 if found is None:
                     raise Refusal(ErrorCode.UNKNOWN_TOPIC_ID)
@@ -142,7 +145,7 @@ class TopicAdmin:
     async def add_partitions(self, request: Request) -> dict[str, Any]:
         """CreatePartitions; each topic succeeds or fails by itself."""
         work = partial(self._add_partitions, request)
-        return {"results": await answer_each(request.values["topics"], _head, work)}
+        return {"results": _once_each(await answer_each(request.values["topics"], _head, work))}
 
     def _add_partitions(self, request: Request, given: dict[str, Any]) -> dict[str, Any]:
         name, count = given["name"], given["count"]
@@ -209,9 +212,9 @@ class TopicAdmin:
         return _not_deleted(number, code)
 
 
-def _once_each(topics: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the parts of a request, the first one of each name."""
-    return list({one["name"]: one for one in reversed(topics)}.values())[::-1]
+def _once_each(answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the answers about topics, one of each name."""
+    return list({one["name"]: one for one in answers}.values())
 
 
 def _head(given: dict[str, Any]) -> dict[str, Any]:
