@@ -304,3 +304,21 @@ async def position(home: BrokerHome) -> int:
     answer = await home.ask("OffsetFetch", 7, groupId="g", topics=topics, requireStable=True)
     (found,) = answer["topics"][0]["partitions"]
     return ErrorCode(found["errorCode"]) if found["errorCode"] else found["committedOffset"]
+
+
+async def commit_within(
+    home: BrokerHome, producer: tuple[int, int], offset: int, **member: Any
+) -> None:
+    """Commit a position of the group within the transaction of a producer."""
+    producer_id, epoch = producer
+    ids: dict[str, Any] = {
+        "producerId": producer_id,
+        "producerEpoch": epoch,
+        "transactionalId": "x",
+    }
+    added = await home.ask("AddOffsetsToTxn", 3, groupId="g", **ids)
+    assert code(added) is ErrorCode.NONE
+    place = {"partitionIndex": 0, "committedOffset": offset, "committedMetadata": None}
+    topics = [{"name": "t", "partitions": [place]}]
+    answer = await home.ask("TxnOffsetCommit", 3, groupId="g", topics=topics, **ids, **member)
+    assert code(answer["topics"][0]["partitions"][0]) is ErrorCode.NONE

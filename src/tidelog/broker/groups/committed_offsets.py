@@ -281,7 +281,8 @@ class CommittedOffsets:
         if not group_id:
             raise Refusal(ErrorCode.INVALID_GROUP_ID)
         self._coordinator.shards.check(group_id)
-        known = self._groups.committed(group_id)
+        # Also what open transactions set: else their commit would bring a position back.
+        known = self._groups.committed(group_id).keys() | self._groups.undecided(group_id)
         group = self._coordinator.groups.get(group_id)
         if not known and group is None:
             raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND)
@@ -316,8 +317,6 @@ class CommittedOffsets:
         group = self._coordinator.groups.get(group_id)
         if group is None:
             return found
-        if group.pending:
-            return None
         for member in group.members.values():
             sent = member.metadata_for(group.protocol)
             topics = subscribed_topics(group.protocol_type, sent)

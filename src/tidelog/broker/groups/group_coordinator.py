@@ -196,7 +196,7 @@ class GroupCoordinator:
         The result is as of ``Appends.call``.
         """
         group = self.groups.get(group_id)
-        if group is not None and (group.members or group.pending):
+        if group is not None and group.members:
             raise NonEmptyGroup(group_id)
         now_ms = self._manager.machine.clock.now_ms()
         home = home_of_group(self._manager, group_id)
@@ -218,11 +218,12 @@ class GroupCoordinator:
         """Forget a group whose removal has waited, unless that failed or clients have come."""
         has_failed = done.cancelled() or done.exception() is not None
         is_same = self.groups.get(group.group_id) is group and group.generation == generation
-        if is_same and not (has_failed or group.members or group.pending):
+        if is_same and not (has_failed or group.members):
             self._forget(group)
 
     def _forget(self, group: ClassicGroup) -> None:
         group.end()
+        self._positions.leave_clients(group.group_id)  # which may have been given ids
         del self.groups[group.group_id]
         self.emptied_ms.pop(group.group_id, None)
 

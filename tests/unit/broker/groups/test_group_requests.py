@@ -13,6 +13,7 @@ from tests.machinery.broker_home import (
     begun,
     code,
     commit,
+    commit_within,
     end,
     position,
     run,
@@ -79,24 +80,6 @@ async def member_of(home: BrokerHome, instance: str | None = None) -> tuple[str,
     )
     assert synced["assignment"] == b"all"
     return second["memberId"], second["generationId"]
-
-
-async def commit_within(
-    home: BrokerHome, producer: tuple[int, int], offset: int, **member: Any
-) -> None:
-    """Commit a position of the group within the transaction of a producer."""
-    producer_id, epoch = producer
-    ids: dict[str, Any] = {
-        "producerId": producer_id,
-        "producerEpoch": epoch,
-        "transactionalId": "x",
-    }
-    added = await home.ask("AddOffsetsToTxn", 3, groupId="g", **ids)
-    assert code(added) is ErrorCode.NONE
-    place = {"partitionIndex": 0, "committedOffset": offset, "committedMetadata": None}
-    topics = [{"name": "t", "partitions": [place]}]
-    answer = await home.ask("TxnOffsetCommit", 3, groupId="g", topics=topics, **ids, **member)
-    assert code(answer["topics"][0]["partitions"][0]) is ErrorCode.NONE
 
 
 def test_a_group_that_nobody_is_a_member_of_takes_positions() -> None:

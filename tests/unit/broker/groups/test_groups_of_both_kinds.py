@@ -13,12 +13,13 @@ from tests.machinery.broker_home import (
     begun,
     code,
     commit,
+    commit_within,
     end,
     position,
     run,
     with_broker,
 )
-from tests.unit.broker.groups.test_group_requests import commit_within, member_of
+from tests.unit.broker.groups.test_group_requests import member_of
 
 import tidelog
 from tidelog.error_codes import ErrorCode
