@@ -712,3 +712,55 @@ def test_an_election_of_no_kind_is_refused() -> None:
         assert code(answer) is ErrorCode.NONE
 
     with_broker(test)
+
+
+def test_why_there_is_no_election_is_said() -> None:
+    """Tools show the text."""
+
+    async def test(home: BrokerHome) -> None:
+        partitions = [{"topic": "t", "partitions": [0, 1]}]
+        answer = await home.ask("ElectLeaders", 2, electionType=0, topicPartitions=partitions)
+        led, unknown = answer["replicaElectionResults"][0]["partitionResult"]
+        assert (code(led), led["errorMessage"]) == (
+            ErrorCode.ELECTION_NOT_NEEDED,
+            "the one broker leads it",
+        )
+        assert code(unknown) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert unknown["errorMessage"]
+
+    with_broker(test)
+
+
+@pytest.mark.parametrize(
+    ("topic", "partition", "offset", "expected"),
+    [
+        ("t", 7, -2, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (OFFSETS_TOPIC, 7, 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("compacted", 0, -2, ErrorCode.POLICY_VIOLATION),
+        ("t", 0, -2, ErrorCode.OFFSET_OUT_OF_RANGE),
+    ],
+)
+def test_why_records_are_not_deleted_is_said_in_kafkas_order(
+    topic: str, partition: int, offset: int, expected: ErrorCode
+) -> None:
+    """First that there is no such partition, then that it is the broker's own, then the rest."""
+
+    async def test(home: BrokerHome) -> None:
+        home.logs.create_topic("compacted", config={"cleanup.policy": "compact"})
+        one = {"partitionIndex": partition, "offset": offset}
+        topics = [{"name": topic, "partitions": [one]}]
+        answer = await home.ask("DeleteRecords", 2, topics=topics, timeoutMs=1)
+        assert code(answer["topics"][0]["partitions"][0]) is expected
+
+    with_broker(test)
+
+
+def test_producers_of_a_topic_that_cannot_be_are_not_looked_for() -> None:
+    """Clients would wait for a topic that is only unknown."""
+
+    async def test(home: BrokerHome) -> None:
+        topics = [{"name": "a/b", "partitionIndexes": [0]}]
+        answer = await home.ask("DescribeProducers", 0, topics=topics)
+        assert code(answer["topics"][0]["partitions"][0]) is ErrorCode.INVALID_TOPIC_EXCEPTION
+
+    with_broker(test)

@@ -344,6 +344,8 @@ def test_a_client_may_do_everything() -> None:
         asked = {"includeAuthorizedOperations": True}
         found = await operations("DescribeGroups", 5, groups=["g"], **asked)
         assert found == {"authorizedOperations": 5}
+        found = await operations("DescribeGroups", 6, groups=["none"], **asked)
+        assert found == {"authorizedOperations": 0}
         found = await operations("DescribeTopicPartitions", 0, topics=topics)
         assert found == {"topicAuthorizedOperations": 8}
         for name, version, how in (
@@ -389,7 +391,9 @@ def test_partitions_are_described_page_by_page() -> None:
         assert await page(2, "b", "a", cursor=at_b_0) == ([("b", none, [0, 1])], None)
         found, _ = await page(1, "t", "gone")
         assert found == [("gone", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, []), ("t", none, [0])]
-        assert (await page(0, "t"))[0] == [("t", ErrorCode.INVALID_REQUEST, [])]
+        assert (await page(0, "t"))[0] == [("t", none, [0])]
+        found, _ = await page(9, "t", cursor=at_b_0)
+        assert found == [("t", ErrorCode.INVALID_REQUEST, [])]
 
     with_broker(test)
 

@@ -76,7 +76,8 @@ class GroupAdmin:
                     one.update(refused(Refusal(ErrorCode.GROUP_ID_NOT_FOUND, reason)))
         if request.values.get("includeAuthorizedOperations"):
             for one in found:
-                one["authorizedOperations"] = OF_GROUP
+                if not one.get("errorCode"):
+                    one["authorizedOperations"] = OF_GROUP
         return {"groups": found}
 
     def _describe(self, group_id: str, known: Collection[str]) -> dict[str, Any]:

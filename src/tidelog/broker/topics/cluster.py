@@ -101,10 +101,11 @@ class Cluster:
     def describe_partitions(self, request: Request) -> Answer:
         """DescribeTopicPartitions: a page, in the order of names, from a cursor on."""
         values, topics = request.values, self._topics()
-        left = min(values["responsePartitionLimit"], _PAGE_PARTITIONS)
+        left = max(1, min(values["responsePartitionLimit"], _PAGE_PARTITIONS))
         cursor = values["cursor"] or {"topicName": "", "partitionIndex": 0}
         wanted = sorted({one["name"] for one in values["topics"]} or topics)
-        if left < 1 or cursor["partitionIndex"] < 0:  # the response has no other place to say so
+        is_elsewhere = values["cursor"] and values["topics"] and cursor["topicName"] not in wanted
+        if is_elsewhere or cursor["partitionIndex"] < 0:  # there is no other place to say so
             code = int(ErrorCode.INVALID_REQUEST)
             return {"topics": [{"errorCode": code, "name": name} for name in wanted]}
         found: list[dict[str, Any]] = []

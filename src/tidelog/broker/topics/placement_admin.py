@@ -72,30 +72,26 @@ class PlacementAdmin:
         kind = request.values["electionType"]
         if kind not in _ELECTIONS:
             raise Refusal(ErrorCode.INVALID_REQUEST, f"{kind} is not a kind of election")
-        known = self._manager.topics()
-        asked = request.values["topicPartitions"]
-        if asked is None:
-            return {"replicaElectionResults": []}
+        asked = request.values["topicPartitions"] or []
         return {
             "replicaElectionResults": [
                 {
                     "topic": one["topic"],
                     "partitionResult": [
-                        {
-                            "partitionId": number,
-                            "errorCode": int(
-                                ErrorCode.ELECTION_NOT_NEEDED
-                                if one["topic"] in known
-                                and number in known[one["topic"]].partitions
-                                else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                            ),
-                        }
+                        {"partitionId": number, **self._elected(one["topic"], number)}
                         for number in one["partitions"]
                     ],
                 }
                 for one in asked
             ]
         }
+
+    def _elected(self, topic: str, number: int) -> dict[str, Any]:
+        try:
+            self._manager.topic(topic).home_of(number)
+            raise Refusal(ErrorCode.ELECTION_NOT_NEEDED, "the one broker leads it")
+        except KafkaError as error:
+            return refused(error)
 
     def reassign(self, request: Request) -> Answer:
         """AlterPartitionReassignments: every partition is where it can be."""

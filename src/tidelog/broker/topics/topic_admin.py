@@ -17,8 +17,7 @@ from tidelog.datadir.catalogue import check_new_names
 from tidelog.datadir.internal_topics import INTERNAL_SETTINGS
 from tidelog.env.event_loop import in_thread
 from tidelog.error_codes import ErrorCode
-from tidelog.errors import InvalidArgument, KafkaError, KafkaStorageError
-from tidelog.log.retention.retention_rules import deletion_end
+from tidelog.errors import KafkaError, KafkaStorageError
 from tidelog.manager.topics.topic_checks import check_topic
 from tidelog.segment.filenames import TopicPartition, check_topic_name
 
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 
 
 _DEFAULT: Final = -1
-_UP_TO_HIGH_WATERMARK: Final = -1
 _IDS_VERSION: Final = 6
 """Of DeleteTopics: topics are named or given by their ids."""
 _SETTING_FIELDS: Final = ("name", "value", "readOnly", "configSource", "isSensitive")
@@ -197,19 +195,15 @@ class TopicAdmin:
         return {"topics": topics}
 
     def _delete_before(self, topic: str, given: dict[str, Any]) -> dict[str, Any]:
-        number, offset = given["partitionIndex"], given["offset"]
+        number = given["partitionIndex"]
         try:
+            self._manager.topic(topic).home_of(number)  # in Kafka's order
             _check_own(topic)
-            before = "highWatermark" if offset == _UP_TO_HIGH_WATERMARK else offset
             key = TopicPartition(topic, number)
-            done = self._manager.on_demand.delete_records(key, deletion_end(before))
-        except InvalidArgument:
-            code = ErrorCode.OFFSET_OUT_OF_RANGE
+            done = self._manager.on_demand.delete_records(key, given["offset"])
         except KafkaError as error:
-            code = error.code
-        else:
-            return {"partitionIndex": number, "lowWatermark": done.log_start_offset}
-        return _not_deleted(number, code)
+            return _not_deleted(number, error.code)
+        return {"partitionIndex": number, "lowWatermark": done.log_start_offset}
 
 
 def _once_each(answers: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ from tidelog.readonly.transactional_id import TRANSACTIONS_TOPIC
 from tidelog.records.batch import NO_PRODUCER_EPOCH
 from tidelog.records.builder import build_batch
 from tidelog.records.validation.append_origin import AppendOrigin
-from tidelog.segment.filenames import TopicPartition
+from tidelog.segment.filenames import TopicPartition, check_topic_name
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable
@@ -240,6 +240,7 @@ class TransactionRequests:
 
     async def _producers(self, topic: str, number: int) -> dict[str, Any]:
         try:
+            check_topic_name(topic)
             partition = partition_at_once(self._manager, topic, number)
             # What is known of producers is read under the lock.
             found = await self._appends.run(partition, partition.log.active_producers)
