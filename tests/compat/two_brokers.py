@@ -17,9 +17,21 @@ if TYPE_CHECKING:
     from random import Random
 
 _IDS: Final = {"memberId": "m", "leader": "m", "topicId": "t", "producerId": "p"}
-_OWN: Final = {"throttleTimeMs", "host", "port", "clusterId", "configs", "abortedTransactions"}
+_OWN: Final = {
+    *("throttleTimeMs", "host", "port", "clusterId", "configs", "abortedTransactions"),
+    *("logDir", "totalBytes", "usableBytes"),
+}
 """What differs between any two brokers, or says the same: null and an empty list."""
-_PLACES: Final = ("name", "topic", "topicId", "partitionIndex", "partition", "index", "memberId")
+_PLACES: Final = (
+    "producerId",
+    "name",
+    "topic",
+    "topicId",
+    "partitionIndex",
+    "partition",
+    "index",
+    "memberId",
+)
 _SINCE_MS: Final = 600_000
 _LATER: Final = {
     ErrorCode.CONCURRENT_TRANSACTIONS,
@@ -199,7 +211,7 @@ def differences(name: str, kafkas: Any, ours: Any, key: str = "") -> list[tuple[
     elif isinstance(kafkas, list) and isinstance(ours, list) and len(kafkas) == len(ours):
         parts = [(*both, key) for both in zip(kafkas, ours, strict=True)]
     else:
-        is_text = key.endswith("rrorMessage") and kafkas is None  # Kafka leaves many out
+        is_text = key.endswith("rrorMessage") and not kafkas  # Kafka leaves many out
         is_same = kafkas == ours or is_text or (name, key, str(kafkas), str(ours)) in _ALLOWED
         return [] if is_same else [(key, kafkas, ours)]
     return [one for part in parts for one in differences(name, *part)]
