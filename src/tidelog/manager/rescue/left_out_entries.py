@@ -85,11 +85,13 @@ def _of_part(
     here = {os.path.basename(part.partition_path(*key)) for key in source.partitions_in(part)}
     for name in sorted(source.fs.list(part.path)):
         path = os.path.join(part.path, name)
-        if name in _OWN or name in here or path in reported or is_cut_name(name):
+        if name in _OWN or name in here or is_cut_name(name):
             continue
         is_tree = is_directory(source.fs, path)
         if not is_tree and partition_of(name) is not None and source.fs.is_link(path):
             yield LeftOut(path, None, 0, 0, None, None, _AWAY, is_loss=True)
+            continue
+        if path in reported:
             continue
         what = _directory(name, foreign) if is_tree else _file(name)
         if path in strays:
