@@ -19,8 +19,9 @@ from tidelog.errors import ObjectNotFound
 from tidelog.segment.filenames import LOG_SUFFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer, Callable, Generator  # type: ignore[attr-defined]  # Buffer: 3.12+
+    from collections.abc import Callable, Generator
 
+    from tidelog.env.files import Buffer
     from tidelog.store.objects import Objects
 
 SCAN_BYTES: Final = 8 << 20

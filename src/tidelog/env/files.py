@@ -12,14 +12,16 @@ import os
 import stat
 from abc import ABC, abstractmethod
 from contextlib import closing
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from tidelog.errors import KafkaStorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer  # type: ignore[attr-defined]  # Python 3.12 and later
-
     from tidelog.env.descriptors import DescriptorBudget
+
+Buffer: TypeAlias = Any
+"""What is read into, or written from: anything with bytes in memory. (``collections.abc.Buffer``
+needs Python 3.12, as do the types of NumPy's arrays to be one.)"""
 
 OpenMode = Literal["r", "r+", "w", "x"]
 

@@ -18,11 +18,11 @@ from tidelog.env.files import FileStat, WholeFiles, link_error, os_error
 from tidelog.errors import DirectoryLocked
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer, Iterator  # type: ignore[attr-defined]  # Buffer: 3.12+
+    from collections.abc import Iterator
     from typing import Self
 
     from tidelog.env.descriptors import DescriptorBudget
-    from tidelog.env.files import FileLock, FileSystem, OpenFile, OpenMode
+    from tidelog.env.files import Buffer, FileLock, FileSystem, OpenFile, OpenMode
 
 _COMPARED_BYTES: Final = 1 << 20
 

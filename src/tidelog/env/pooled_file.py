@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Final
 from tidelog.env.system_files import SystemFile
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer  # type: ignore[attr-defined]  # Python 3.12 and later
     from typing import Self
 
-    from tidelog.env.files import FileSystem, OpenFile, OpenMode
+    from tidelog.env.files import Buffer, FileSystem, OpenFile, OpenMode
 
 _ticks = count(1)
 

@@ -8,11 +8,10 @@ from tidelog.env.files import WholeFiles
 from tidelog.errors import InvariantError
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer  # type: ignore[attr-defined]  # 3.12+
     from typing import Self
 
     from tidelog.env.descriptors import DescriptorBudget
-    from tidelog.env.files import FileStat, FileSystem, NativeReads, OpenFile
+    from tidelog.env.files import Buffer, FileStat, FileSystem, NativeReads, OpenFile
 
 
 class ReadOnlyFile:

@@ -23,12 +23,12 @@ from tidelog.env.locks import HAVE_LOCKS, ProcessLock, keep_if_locked
 from tidelog.errors import ForkedProcess, UnsupportedPlatform
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer, Callable  # type: ignore[attr-defined]  # Buffer: 3.12+
+    from collections.abc import Callable
     from shutil import _ntuple_diskusage
     from typing import Self
 
     from tidelog.env.descriptors import DescriptorBudget
-    from tidelog.env.files import FileLock, FileSystem, OpenFile, OpenMode
+    from tidelog.env.files import Buffer, FileLock, FileSystem, OpenFile, OpenMode
 
 if sys.platform != "win32":
     import fcntl

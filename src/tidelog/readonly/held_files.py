@@ -10,10 +10,10 @@ from tidelog.errors import KafkaStorageError
 from tidelog.log.topic_id import is_other_topic, topic_id_or_none
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer, Callable, Iterator  # type: ignore[attr-defined]  # Buffer: 3.12+
+    from collections.abc import Callable, Iterator
     from uuid import UUID
 
-    from tidelog.env.files import FileSystem, OpenFile
+    from tidelog.env.files import Buffer, FileSystem, OpenFile
     from tidelog.readonly.read_files import ReadFiles
 
 MAX_HELD_FILES: Final = 64

@@ -21,12 +21,12 @@ from tidelog.testing.faults import Faults, Operation
 from tidelog.testing.manual_time import ManualClock
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer, Iterator  # type: ignore[attr-defined]  # Buffer: 3.12+
+    from collections.abc import Iterator
     from contextlib import AbstractContextManager
     from typing import Self
 
     from tidelog.env.clock import Clock
-    from tidelog.env.files import FileLock, OpenFile, OpenMode
+    from tidelog.env.files import Buffer, FileLock, OpenFile, OpenMode
 
 _UNLIMITED: Final = 2**60
 

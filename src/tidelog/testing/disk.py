@@ -15,8 +15,10 @@ from itertools import count
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer, Iterator  # type: ignore[attr-defined]  # Buffer: 3.12+
+    from collections.abc import Iterator
     from random import Random
+
+    from tidelog.env.files import Buffer
 
 Kept = Literal["none", "all", "prefix", "any"]
 """How many of the unsynced changes survive a power cut; "any" can also tear a write."""

@@ -25,12 +25,12 @@ from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.testing import PowerCut
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer, Mapping  # type: ignore[attr-defined]  # 3.12+
+    from collections.abc import Mapping
     from pathlib import Path
 
     from tests.conftest import Enumerated
 
-    from tidelog.env.files import FileStat, FileSystem, OpenFile
+    from tidelog.env.files import Buffer, FileStat, FileSystem, OpenFile
 
 METADATA = "partition.metadata"
 CATALOGUE = f"{DATA}/tidelog.topics.json"

@@ -16,13 +16,9 @@ from tidelog.errors import text_or_kind
 from tidelog.log.directory_guard import NO_RESOURCES
 
 if TYPE_CHECKING:
-    from collections.abc import (  # type: ignore[attr-defined]  # 3.12+
-        Buffer,
-        Collection,
-        Iterator,
-    )
+    from collections.abc import Collection, Iterator
 
-    from tidelog.env.files import FileSystem, OpenFile, OpenMode
+    from tidelog.env.files import Buffer, FileSystem, OpenFile, OpenMode
 
 BLOCK_BYTES: Final = 4096
 """What is left out around a byte that cannot be read: disks and file systems fail by pages."""

@@ -17,9 +17,9 @@ from tidelog.records.damage.past_damage import BadBytes, walk_past_damage
 from tidelog.records.decoding.decoded import decoded
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer, Iterator  # type: ignore[attr-defined]  # Buffer: 3.12+
+    from collections.abc import Iterator
 
-    from tidelog.env.files import FileSystem, OpenFile
+    from tidelog.env.files import Buffer, FileSystem, OpenFile
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
     from tidelog.records.damage.sound_offsets import OffsetBounds
     from tidelog.records.decoding.record_columns import RecordColumns
