@@ -400,9 +400,8 @@ class CommittedOffsets:
         kept: Collection[TopicPartition],
         ages: _Ages,
     ) -> None:
-        old = ages.old(positions)
+        old = ages.old(positions).difference(kept)
         if old:
-            old.difference_update(kept)
             _note_failure(group_id, self.take_back(group_id, old))
             _log.info("positions-expired group=%s partitions=%d", group_id, len(old))
         if len(old) == len(positions) and not kept:

@@ -6,7 +6,18 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.machinery.broker_home import BrokerHome, code, commit, held, position, run, with_broker
+from tests.machinery.broker_home import (
+    BrokerHome,
+    begun,
+    code,
+    commit,
+    commit_within,
+    end,
+    held,
+    position,
+    run,
+    with_broker,
+)
 from tests.unit.broker.groups.test_group_requests import leave, member_of
 
 from tidelog.error_codes import ErrorCode
@@ -14,6 +25,7 @@ from tidelog.errors import KafkaStorageError
 from tidelog.manager.consumer_groups import Groups
 from tidelog.manager.partition import Partition
 from tidelog.readonly.group_positions import OFFSETS_TOPIC
+from tidelog.segment.filenames import TopicPartition
 from tidelog.testing import CrashFileSystem
 
 TOPICS = [{"name": "t", "partitionIndexes": [0]}]
@@ -233,6 +245,28 @@ def test_positions_that_wait_for_the_partition_are_answered_once_they_are_there(
         assert await position(home) in ({1} if fails else {5, -1})
 
     with_broker(test)
+
+
+def test_a_position_that_a_transaction_sets_again_does_not_expire(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Its commit would be of a group that has none. Nothing is said of it until it does expire."""
+    caplog.set_level("INFO", "tidelog.broker.groups")
+
+    async def test(home: BrokerHome) -> None:
+        await commit(home, 1)
+        producer = await begun(home)
+        await commit_within(home, producer, 9)
+        home.clock.advance(600_000)
+        home.broker._expire()
+        assert TopicPartition("t", 0) in home.logs.groups.committed("g")
+        assert "positions-expired" not in caplog.text
+        await end(home, producer, commit=False)
+        home.broker._expire()
+        assert "positions-expired group=g partitions=1" in caplog.text
+        assert await position(home) == -1
+
+    with_broker(test, offsets_retention_minutes=5)
 
 
 def test_positions_of_a_group_that_was_left_are_kept_for_ever_by_default() -> None:

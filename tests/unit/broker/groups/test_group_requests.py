@@ -729,23 +729,6 @@ def test_the_age_of_positions_outlives_a_restart() -> None:
     run(after())
 
 
-def test_a_position_that_a_transaction_sets_again_does_not_expire() -> None:
-    """Its commit would be of a group that has none."""
-
-    async def test(home: BrokerHome) -> None:
-        await commit(home, 1)
-        producer = await begun(home)
-        await commit_within(home, producer, 9)
-        home.clock.advance(2 * KEPT_MS)
-        home.broker._expire()
-        assert TopicPartition("t", 0) in home.logs.groups.committed("g")
-        await end(home, producer, commit=False)
-        home.broker._expire()
-        assert await position(home) == -1
-
-    with_broker(test, offsets_retention_minutes=5)
-
-
 def test_a_position_of_a_transaction_that_ends_meanwhile_does_not_expire(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
