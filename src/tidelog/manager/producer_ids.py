@@ -11,13 +11,12 @@ import os
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidelog.codec.checkpoint_file import replace_file
-from tidelog.codec.messages.message_reader import read_message, split_version
-from tidelog.codec.messages.message_table import messages_of
+from tidelog.codec.messages.keyed_message import read_keyed
 from tidelog.codec.uuid_text import format_uuid
 from tidelog.datadir.catalogue import METADATA_TOPIC
 from tidelog.datadir.cluster_metadata.bootstrap import BOOTSTRAP_FILE
 from tidelog.datadir.versioned_file import read_versioned, whole
-from tidelog.errors import KafkaError, KafkaStorageError
+from tidelog.errors import InvalidRecord, KafkaError, KafkaStorageError
 from tidelog.readonly.read_files import StorageErrors
 from tidelog.readonly.transactional_id import TRANSACTIONS_TOPIC
 from tidelog.segment.filenames import TopicPartition
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from tidelog.env.files import FileSystem
     from tidelog.log.log import Log
     from tidelog.manager.log_manager import LogManager
+    from tidelog.records.record import Record
 
 _log = logging.getLogger(__name__)
 
@@ -46,6 +46,9 @@ _MOST_SKIPPED: Final = 1 << 14
 """Blocks that a process leaves out, at most: a range still lasts for 100,000 of them."""
 _KAFKAS: Final = 0
 """The range that the brokers of Kafka draw from, as soon as they have one of the directories."""
+_NEVER_REACHED: Final = _RANGE - (1 << 30)
+"""No broker counts as far as the ids from there to the end of that range. A client may write any
+id: a broker that began after one of these would soon draw from the range of a directory."""
 
 
 def next_block(manager: LogManager) -> int:
@@ -54,17 +57,21 @@ def next_block(manager: LogManager) -> int:
     It comes after all that are reserved there or in the logs: a broker that assigns the id of a
     producer in a log refuses the records of the new one. Where others may have ids from the
     directory that was mirrored or archived, it is drawn at random, from far above those: they may
-    have been given out by a broker that got a mirror itself. All logs are loaded.
+    have been given out by a broker that got a mirror itself. So it is where a coordinator's record
+    may name ids in words that are not known here. All logs are loaded.
     """
     fs, rng = manager.machine.fs, manager.machine.rng
     read = (read_reserved(fs, path) for path in manager.live_dirs)
     found = [one for one in read if one is not None]
     ids = _last_given_out(one.next for one in found)
+    are_all = all(_range_of(one.next) < _APART for one in found)
     for name in manager.topics():
         for partition in manager.partitions(name):
-            ids += _in_log(partition.log, is_coordinators=name == TRANSACTIONS_TOPIC)
-    greatest = max((one for one in ids if _range_of(one) == _KAFKAS), default=-1)
-    if any(_range_of(one.next) >= _APART for one in found):
+            some, unknown = _in_log(partition.log, is_coordinators=name == TRANSACTIONS_TOPIC)
+            ids += some
+            are_all = are_all and unknown is None
+    greatest = max((one for one in ids if one < _NEVER_REACHED), default=-1)
+    if not are_all:
         left = _RANGE - greatest
         greatest += rng.randint(left // 4, left // 2)
     return _block_after(greatest)
@@ -218,13 +225,17 @@ class ProducerIds:
         manager, ids, are_all = self._manager, set[int](), True
         for name, topic in manager.topics().items():
             for number in sorted(topic.partitions):
+                unknown: KafkaError | None
                 try:
                     log = manager.partition(name, number).log
-                    ids |= _in_log(log, is_coordinators=name == TRANSACTIONS_TOPIC)
+                    found, unknown = _in_log(log, is_coordinators=name == TRANSACTIONS_TOPIC)
+                    ids |= found
                 except KafkaError as error:
+                    unknown = error
+                if unknown is not None:
                     are_all = False
                     text = "producer-ids-not-known log=%s reason=%s"
-                    _log.warning(text, TopicPartition(name, number), error)
+                    _log.warning(text, TopicPartition(name, number), unknown)
         return _IdsInLogs(frozenset(ids), are_all)
 
 
@@ -304,23 +315,24 @@ def write_reserved(fs: FileSystem, data_dir: str, one: _Reserved) -> None:
         raise KafkaStorageError(f"writing {file} failed: {error}") from error
 
 
-def _in_log(log: Log, *, is_coordinators: bool) -> set[int]:
-    found = set(log.active_producers())
+def _in_log(log: Log, *, is_coordinators: bool) -> tuple[set[int], InvalidRecord | None]:
+    """Return the ids that a log has, and why there may be others: a record cannot be read."""
+    found, unknown = set(log.active_producers()), None
     if is_coordinators:
         with log.watch("reading transactions"):
-            found.update(_named_in(log))
-    return found
+            for record in log.records():
+                try:
+                    found.update(_named_in(record))
+                except InvalidRecord as error:
+                    unknown = error
+    return found, unknown
 
 
-def _named_in(log: Log) -> Iterable[int]:
-    """Yield the ids that a partition of the transaction coordinator's topic names."""
-    for record in log.records():
-        if record.value is None:
-            continue
-        version, data = split_version(record.value)
-        message = messages_of("transaction").get((0, version))
-        if message is None:
-            continue
-        fields = read_message(message, data)
-        names = ("producerId", "previousProducerId", "nextProducerId")
-        yield from (fields[name] for name in names if name in fields)
+def _named_in(record: Record) -> Iterable[int]:
+    """Return the ids that a record of the transaction coordinator names."""
+    stored = read_keyed("transaction", (0,), record.key, record.value)
+    if stored is None:
+        raise InvalidRecord(f"the record at offset {record.offset} is of a kind that is not known")
+    fields = stored.value or {}
+    names = ("producerId", "previousProducerId", "nextProducerId")
+    return [fields[name] for name in names if name in fields]

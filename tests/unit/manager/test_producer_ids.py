@@ -28,6 +28,7 @@ from tidelog.manager.producer_ids import (
 from tidelog.readonly.transactional_id import (
     TRANSACTIONS_TOPIC,
     Transaction,
+    transaction_key,
     transaction_record,
     transaction_tombstone,
 )
@@ -360,16 +361,55 @@ def test_ids_begin_after_those_that_the_coordinator_has_noted() -> None:
     }
     for records, first in (
         ([transaction_record(named, 1)], 5000),
-        ([(1, b"k", write_value("transaction", 0, 1, version_1), ())], 8000),
+        ([(1, transaction_key("x"), write_value("transaction", 0, 1, version_1), ())], 8000),
     ):
         with opened(files, "/a") as logs:
             if TRANSACTIONS_TOPIC not in logs.manager.topics():
                 logs.create_topic(TRANSACTIONS_TOPIC)
-            unknown = (1, b"k", b"\x7f\xff", ())
-            for record in (transaction_tombstone("y", 1), unknown, *records):
+            for record in (transaction_tombstone("y", 1), *records):
                 logs.partition(TRANSACTIONS_TOPIC, 0).append(build_batch([record]))
             assert next_block(logs.manager) == first
             assert ProducerIds(logs.manager).next() == first
+
+
+@pytest.mark.parametrize(
+    "unknown",
+    [(transaction_key("y"), b"\x7f\xff"), (transaction_key("y"), b""), (b"\0\x07", b"\0\0")],
+    ids=["a newer version", "malformed", "another kind"],
+)
+def test_ids_that_the_coordinator_has_noted_in_other_words_may_be_any_of_a_brokers(
+    unknown: tuple[bytes, bytes], caplog: pytest.LogCaptureFixture
+) -> None:
+    """So a broker begins far above them all, and no other range is drawn from there."""
+    files = CrashFileSystem()
+    known = transaction_record(Transaction("x", 4321, 0, 60_000), 1)
+    with opened(files, "/a") as logs:
+        logs.create_topic(TRANSACTIONS_TOPIC)
+        for record in ((1, *unknown, ()), known):
+            logs.partition(TRANSACTIONS_TOPIC, 0).append(build_batch([record]))
+        left = RANGE - 4321
+        assert next_block(logs.manager) == (4321 + left // 4) // BLOCK * BLOCK + BLOCK
+        assert ProducerIds(logs.manager).next() == RANGE
+    assert caplog.text.count(f"producer-ids-not-known log={TRANSACTIONS_TOPIC}-0") == 1
+
+
+def test_an_id_that_a_broker_never_comes_to_keeps_none_from_it() -> None:
+    """Any client may write one; after it, the broker would soon be in the range above its own."""
+    files, last = CrashFileSystem(), RANGE - 2**30
+    with tidelog.open("/a", files=files, clock=ManualClock()) as logs:
+        logs.create_topic("t")
+        record = (logs.manager.machine.clock.now_ms(), None, b"v", ())
+        for producer_id, first in (
+            (0, BLOCK),
+            (RANGE - 1, BLOCK),
+            (last, BLOCK),
+            (last - 1, last // BLOCK * BLOCK + BLOCK),
+        ):
+            batch = build_batch(
+                [record], producer_id=producer_id, producer_epoch=0, base_sequence=0
+            )
+            logs.partition("t", 0).append(batch)
+            assert next_block(logs.manager) == first
 
 
 def test_of_a_log_that_cannot_be_read_only_the_range_is_known() -> None:
