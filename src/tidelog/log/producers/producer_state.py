@@ -104,8 +104,9 @@ class ProducerStateManager:
     def is_txn_open(self, producer_id: int, producer_epoch: int) -> bool:
         """Whether the producer has a transaction open at just this epoch."""
         entry = self._producers.get(producer_id)
-        is_open = entry is not None and entry.txn_first_offset is not None
-        return is_open and entry is not None and entry.producer_epoch == producer_epoch
+        if entry is None or entry.txn_first_offset is None:
+            return False
+        return entry.producer_epoch == producer_epoch
 
     # Offsets that follow from transactions
 
@@ -149,7 +150,7 @@ class ProducerStateManager:
 
         Nothing changes: the entries are written before what ``infos`` hold becomes visible.
         """
-        if not completed or not any(txn.is_aborted for txn in completed):
+        if not any(txn.is_aborted for txn in completed):
             return []
         started = [txn for info in infos for txn in info.started_txns]
         started.sort(key=_by_first_offset)
@@ -337,7 +338,7 @@ class ProducerStateManager:
     def is_verified(self, producer_id: int, guard: int) -> bool:
         """Whether ``guard`` is the one handed out for the producer."""
         known = self._verifications.get(producer_id)
-        return known is not None and guard != GUARD_SENTINEL and known.guard == guard
+        return known is not None and known.guard == guard
 
     def end_verification(self, producer_id: int, epoch: int, *, is_marker: bool) -> None:
         """Forget a verification after a transactional batch, unless the next transaction has it."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+from typing import TYPE_CHECKING
+
 import pytest
 from tests.machinery.counted_lines import Lines
 from tests.machinery.log_home import LogHome
@@ -17,6 +20,10 @@ from tidelog.log.producers.producer_state import (
 from tidelog.records.control import EndTxnMarker
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.segment.offset_metadata import LogOffsetMetadata
+from tidelog.segment.txn_index import AbortedTxn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 NOW_MS = 1_700_000_000_000
 CONFIG = ProducerStateConfig(producer_id_expiration_ms=1000, transaction_max_timeout_ms=500)
@@ -59,6 +66,26 @@ class Place:
         if completed is not None:
             self.producers.complete_txn(completed)
         self.producers.map_end_offset = batch.base_offset + 1
+
+
+def test_settings_that_nobody_gives_are_kafkas() -> None:
+    """As of ``producer.id.expiration.ms`` and the other settings of a broker."""
+    assert ProducerStateConfig() == ProducerStateConfig(
+        producer_id_expiration_ms=86_400_000,
+        expiration_check_interval_ms=600_000,
+        transaction_max_timeout_ms=900_000,
+        transaction_verification=True,
+    )
+
+
+def test_of_a_new_log_nothing_is_known() -> None:
+    """No producer, no late transaction, and no snapshot that would be worth a file."""
+    producers = Place().producers
+
+    assert producers.is_empty
+    assert producers.map_end_offset == 0
+    assert producers.take_snapshot() is None
+    assert not producers.has_late_transaction(NOW_MS)
 
 
 def test_nothing_is_visible_before_the_update() -> None:
@@ -105,6 +132,38 @@ def test_a_snapshot_is_written_once_per_offset() -> None:
     assert place.producers.take_snapshot() is None
 
 
+@pytest.mark.parametrize(
+    "take", [ProducerStateManager.take_snapshot, ProducerStateManager.take_snapshot_if_room]
+)
+def test_a_snapshot_is_durable_unless_it_need_not_be(take: Callable[..., int | None]) -> None:
+    """A power cut takes the one that was not synced."""
+    place = Place()
+    place.data(1, 0)
+    take(place.producers, sync=False)
+    place.data(1, 1)
+    take(place.producers)
+
+    assert place.producers.snapshots.unsynced == {1}
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
+def test_only_a_full_disk_goes_without_a_snapshot(code: int) -> None:
+    """And only where it can be made again from the records."""
+    place = Place()
+    place.data(1, 0)
+    place.home.fs.fail("write", ".snapshot", OSError(code, "it failed"), count=2)
+
+    with pytest.raises(OSError, match="it failed"):
+        place.producers.take_snapshot()
+    if code == errno.ENOSPC:
+        assert place.producers.take_snapshot_if_room() is None
+    else:
+        with pytest.raises(OSError, match="it failed"):
+            place.producers.take_snapshot_if_room()
+    assert place.home.files(".snapshot") == []
+    assert place.producers.take_snapshot_if_room() == 1
+
+
 def test_a_corrupt_snapshot_is_dropped_and_an_older_one_taken() -> None:
     """The batches after the older one are replayed by the caller.
 
@@ -138,6 +197,34 @@ def test_a_reload_deletes_snapshots_outside_the_log() -> None:
     place.producers.truncate_and_reload(2, 4, NOW_MS)
 
     assert place.producers.snapshots.offsets == [3, 4]
+
+
+def test_a_snapshot_at_the_start_may_count() -> None:
+    """That of a log whose first records are in an archive only."""
+    place = Place()
+    for offset in range(5):
+        place.data(1, offset)
+        place.producers.take_snapshot()
+
+    place.producers.truncate_and_reload(2, 2, NOW_MS, keeps_first=True)
+
+    assert place.producers.snapshots.offsets == [2]
+    assert place.producers.last_entry(1) is not None
+
+
+@pytest.mark.parametrize(("offset", "last"), [(5, 4), (4, 4), (3, 2), (1, 0)])
+def test_a_log_that_returns_takes_no_snapshot_up_to_the_last_one_there(
+    offset: int, last: int
+) -> None:
+    """A snapshot above where it has returned to does not count."""
+    place = Place()
+    for at in (2, 4, 6):
+        place.producers.snapshots.write(at, [], sync=True)
+
+    place.producers.return_to(offset)
+
+    assert place.producers.map_end_offset == offset
+    assert place.producers.last_snapshot_offset == last
 
 
 def test_expired_producers_are_not_loaded() -> None:
@@ -236,6 +323,71 @@ def test_full_truncation_forgets_everything() -> None:
     assert place.producers.map_end_offset == 9
 
 
+@pytest.mark.parametrize(("start", "taken"), [(0, None), (1, 1)])
+def test_a_log_that_starts_again_has_no_snapshot(start: int, taken: int | None) -> None:
+    """The next one is taken wherever it starts, except where there is nothing to keep."""
+    place = Place()
+    place.data(1, 7)
+    place.producers.take_snapshot()
+
+    place.producers.truncate_fully_and_start_at(start)
+
+    assert place.producers.take_snapshot() == taken
+
+
+def test_a_log_that_starts_with_producers_keeps_them_over_a_power_cut() -> None:
+    """They are those of the records before its start, which are elsewhere."""
+    place = Place()
+    place.data(1, 0)
+    entries = [entry.to_snapshot() for entry in place.producers.producers.values()]
+
+    place.producers.truncate_fully_and_start_at(9, entries)
+
+    assert set(place.producers.producers) == {1}
+    assert place.producers.snapshots.offsets == [9]
+    assert not place.producers.snapshots.unsynced
+
+
+def test_producer_state_is_empty_without_producers_and_unreplicated_transactions() -> None:
+    """A producer may be forgotten before the end of its transaction is replicated."""
+    place = Place()
+    place.data(1, 0)
+    with_producer = place.producers.is_empty
+    place.data(1, 1, transactional=True)
+    place.marker(1, 2)
+    place.producers.remove_expired(NOW_MS + 1000)
+    with_transaction = place.producers.is_empty
+    place.producers.on_high_watermark_updated(3)
+
+    assert not place.producers.producers
+    assert (with_producer, with_transaction, place.producers.is_empty) == (False, False, True)
+
+
+def test_a_transaction_is_open_at_the_epoch_of_its_producer() -> None:
+    """A producer without a transaction has none open at any."""
+    place = Place()
+    place.data(1, 0)
+    place.data(2, 1, transactional=True)
+
+    is_open = place.producers.is_txn_open
+    assert [is_open(1, 0), is_open(2, 0), is_open(2, 1), is_open(3, 0)] == [
+        *(False, True, False, False)
+    ]
+
+
+def test_the_last_stable_offset_after_a_transaction_is_that_of_the_next_one_open() -> None:
+    """Or follows its marker. The transaction itself, which is open until then, does not count."""
+    place = Place()
+    place.data(1, 0, transactional=True)
+    ended = CompletedTxn(1, 0, 5, is_aborted=True)
+    alone = place.producers.last_stable_offset(ended)
+    place.data(2, 3, transactional=True)
+
+    assert (alone, place.producers.last_stable_offset(ended)) == (6, 3)
+    aborted = place.producers.aborted_by([], [CompletedTxn(2, 3, 6, is_aborted=False), ended])
+    assert aborted == [AbortedTxn(0, 1, 0, 5, 6)]
+
+
 def test_a_transaction_open_for_too_long_is_late() -> None:
     """Five minutes beyond the longest time that a transaction may last.
 
@@ -247,6 +399,15 @@ def test_a_transaction_open_for_too_long_is_late() -> None:
 
     assert not place.producers.has_late_transaction(NOW_MS + limit_ms)
     assert place.producers.has_late_transaction(NOW_MS + limit_ms + 1)
+
+
+@pytest.mark.parametrize(("time_ms", "is_late"), [(-1, False), (0, False), (1, True)])
+def test_a_transaction_without_a_time_is_never_late(time_ms: int, *, is_late: bool) -> None:
+    """Nobody knows how long it has been open. Source: Kafka hasLateTransaction."""
+    place = Place()
+    place.data(1, 0, transactional=True, time_ms=time_ms)
+
+    assert place.producers.has_late_transaction(NOW_MS) == is_late
 
 
 def test_a_verification_keeps_its_guard_and_lowers_its_sequence() -> None:
@@ -264,6 +425,26 @@ def test_a_verification_keeps_its_guard_and_lowers_its_sequence() -> None:
     assert (entry.lowest_sequence, entry.supports_epoch_bump) == (3, False)
     assert producers.is_verified(1, guard)
     assert not producers.is_verified(1, GUARD_SENTINEL)
+    assert not producers.is_verified(1, guard + 1)
+    assert not producers.is_verified(2, guard)
+
+
+@pytest.mark.parametrize("is_marker", [False, True])
+@pytest.mark.parametrize("supports_epoch_bump", [False, True])
+@pytest.mark.parametrize("epoch", [3, 4])
+def test_a_verification_ends_with_a_batch_but_not_with_the_marker_before_it(
+    epoch: int, *, supports_epoch_bump: bool, is_marker: bool
+) -> None:
+    """A client that raises its epoch may begin the next transaction before that marker is there."""
+    producers = Place().producers
+    producers.maybe_start_verification(1, 0, 3, supports_epoch_bump=supports_epoch_bump)
+
+    producers.end_verification(2, epoch, is_marker=is_marker)
+    assert producers.verification(1) is not None
+    producers.end_verification(1, epoch, is_marker=is_marker)
+
+    is_kept = is_marker and supports_epoch_bump and epoch == 3
+    assert (producers.verification(1) is not None) == is_kept
 
 
 def test_an_open_transaction_needs_no_verification() -> None:
@@ -285,8 +466,10 @@ def test_old_verifications_expire() -> None:
     place = Place()
     place.producers.maybe_start_verification(1, 0, 0, supports_epoch_bump=False)
 
-    place.producers.remove_expired(place.home.clock.now_ms() + 1000)
+    place.producers.remove_expired(place.home.clock.now_ms() + 999)
+    assert place.producers.verification(1) is not None
 
+    place.producers.remove_expired(place.home.clock.now_ms() + 1000)
     assert place.producers.verification(1) is None
 
 
