@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from random import SystemRandom
@@ -19,8 +19,9 @@ from uuid import UUID
 from tidelog.archive.chain import Chain
 from tidelog.archive.chain_state import ChainState
 from tidelog.datadir.partition_directories import partition_of
+from tidelog.env.clock import MS_PER_S, NS_PER_MS, SYSTEM_CLOCK
 from tidelog.env.system_files import SYSTEM_FILES
-from tidelog.errors import CorruptArchive
+from tidelog.errors import CorruptArchive, StoreUnavailable
 from tidelog.records.batch import INT32_MAX
 from tidelog.segment.filenames import log_directory_name
 from tidelog.store.side_by_side import ask_each
@@ -30,12 +31,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from tidelog.archive.deltas import Entry
+    from tidelog.env.clock import Clock
     from tidelog.store.objects import Objects
 
 _log = logging.getLogger(__name__)
 
 CHAINS_AT_ONCE: Final = 16
 """Chains that are read side by side: most of that time is spent on waiting for the store."""
+LONGEST_PAUSE_NS: Final = 10 * MS_PER_S * NS_PER_MS
+"""How long a store that has not answered is left alone, at most."""
 
 
 class ArchivedPartition(NamedTuple):
@@ -82,6 +86,7 @@ class ArchivedPartitions:
 
     store: Objects
     name: str
+    clock: Clock = SYSTEM_CLOCK
     _topics: dict[UUID, str] = field(default_factory=dict)
     _whole: set[UUID] = field(default_factory=set)
     """Topics of snapshots that have all partitions."""
@@ -93,6 +98,8 @@ class ArchivedPartitions:
     _shared: set[str] = field(default_factory=set)
     """The names of several topics for which that was logged."""
     _lock: Lock = field(default_factory=Lock)
+    _asks_again_ns: int = 0
+    """When the store may be asked for another partition, by the monotonic clock."""
 
     def exists(self) -> bool:
         """Return whether there is a topic, deleted or not."""
@@ -232,7 +239,34 @@ class ArchivedPartitions:
         return one
 
     def now(self, part: tuple[UUID, int]) -> ArchivedPartition:
-        """Return a partition, by topic id and number, at its newest version; 0: there is none."""
+        """Return a partition, by topic id and number, at its newest version; 0: there is none.
+
+        After a StoreUnavailable every call raises it at once, for as long as that one has taken.
+        """
+        with self._left_alone_once_away():
+            return self._now(part)
+
+    @contextmanager
+    def _left_alone_once_away(self) -> Iterator[None]:
+        """Ask the store in the body, unless it has just not answered another question.
+
+        Each question waits for all attempts of a request: without this, a look at 1,000 partitions
+        would wait as often.
+        """
+        began_ns = self.clock.monotonic_ns()
+        if began_ns < self._asks_again_ns:
+            left_s = -(-(self._asks_again_ns - began_ns) // (MS_PER_S * NS_PER_MS))
+            raise StoreUnavailable(
+                f"{self.name} has just not answered, and is not asked again for {left_s} s"
+            )
+        try:
+            yield
+        except StoreUnavailable:
+            ended_ns = self.clock.monotonic_ns()
+            self._asks_again_ns = ended_ns + min(ended_ns - began_ns, LONGEST_PAUSE_NS)
+            raise
+
+    def _now(self, part: tuple[UUID, int]) -> ArchivedPartition:
         known = self._states.get(part) or ChainState()
         chain = Chain(self.store, *part, SystemRandom())
         newest = chain.newest(known.version)

@@ -16,10 +16,11 @@ from tidelog.errors import (
     InvalidArgument,
     KafkaStorageError,
     PartitionsElsewhere,
+    StoreUnavailable,
     TidelogError,
     UnknownTopicOrPartition,
 )
-from tidelog.exit_codes import is_damage
+from tidelog.exit_codes import exit_code_of, is_damage
 from tidelog.readonly.absent_partitions import BY_FLAG
 from tidelog.readonly.read_again import MAY_PASS, read_again, was_deleted
 from tidelog.readonly.read_files import reading
@@ -78,13 +79,13 @@ class ChosenPartitions(NamedTuple):
     """The partitions that a command reads, of data directories that are opened to be read only.
 
     ``missing`` are those chosen that the catalogue lists and whose directories are not there.
-    ``unreadable`` are those that ``look_past_damage`` has left out.
+    ``unreadable`` says why ``look_past_damage`` has left out some.
     """
 
     directory: ReadOnlyDirectory
     places: list[Place]
     missing: list[MissingPartition]
-    unreadable: list[Place]
+    unreadable: list[TidelogError]
 
     def open(
         self, place: Place, on_damage: OnDamage | None = None, *, below_start: bool = False
@@ -123,19 +124,19 @@ class ChosenPartitions(NamedTuple):
     def look_past_damage(
         self, command: str, question: Callable[[Place], T]
     ) -> Iterator[tuple[Place, T]]:
-        """Yield as ``look``; a partition whose damage leaves the question open is left out.
+        """Yield as ``look``; a partition is left out whose damage, or store, gives no answer.
 
-        It is named on stderr, and among ``unreadable`` from then on.
+        It is named on stderr, and counts in ``exit_code`` from then on.
         """
 
         def answered(place: Place) -> list[T]:
             try:
                 return [question(place)]
             except TidelogError as error:
-                if not is_damage(error):
+                if not (is_damage(error) or isinstance(error, StoreUnavailable)):
                     raise
                 print_message(command, f"{place.key}: {error}")
-                self.unreadable.append(place)
+                self.unreadable.append(error)
                 return []
 
         for place, answers in self.look(command, answered):
@@ -157,13 +158,21 @@ class ChosenPartitions(NamedTuple):
     ) -> int:
         """Show each answer, which returns whether damage hides some of it; return the exit code.
 
-        That is 1 also for a partition that is missing. The counts follow the last answer.
+        The counts follow the last answer.
         """
         damaged = [show(place, answer) for place, answer in answers]
-        damaged += [True for _ in self.unreadable]
+        damaged += map(is_damage, self.unreadable)
         numbers = {"damaged": sum(damaged), "missing": len(self.missing)}
-        print_counts(args, partitions=len(damaged), **numbers)
-        return int(any(numbers.values()))
+        unanswered = len(self.unreadable) - sum(map(is_damage, self.unreadable))
+        print_counts(args, partitions=len(damaged), **numbers, unanswered=unanswered)
+        return self.exit_code(has_loss=any(numbers.values()))
+
+    def exit_code(self, *, has_loss: bool) -> int:
+        """Return 3 if a store has not answered, else 1 if ``has_loss`` or a partition is damaged.
+
+        ``has_loss`` says that something is missing, or that an answer shows damage.
+        """
+        return max([int(has_loss), *map(exit_code_of, self.unreadable)])
 
     def ask(self, command: str, place: Place, question: Callable[[Place], T]) -> list[T]:
         """Return the answer about one place; nothing if it was deleted, which is printed."""

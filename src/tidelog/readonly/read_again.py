@@ -5,7 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tidelog.env.files import is_gone
-from tidelog.errors import KafkaStorageError, OffsetOutOfRange, UnknownTopicOrPartition
+from tidelog.errors import (
+    KafkaStorageError,
+    OffsetOutOfRange,
+    StoreUnavailable,
+    UnknownTopicOrPartition,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,11 +29,14 @@ MAY_PASS: Final = (UnknownTopicOrPartition, KafkaStorageError, OffsetOutOfRange)
 def read_again(fs: FileSystem, directory: str, question: Callable[[], T]) -> T:
     """Return the answer to ``question``, asked again after an error of ``MAY_PASS``.
 
-    The error is raised if it stays, or once the partition's directory is gone.
+    The error is raised if it stays, or once the partition's directory is gone; StoreUnavailable at
+    once.
     """
     for _ in range(ATTEMPTS - 1):
         try:
             return question()
+        except StoreUnavailable:  # no writer's doing; all attempts of a request were waited for
+            raise
         except MAY_PASS:
             if is_gone(fs, directory):
                 raise

@@ -15,7 +15,8 @@ from tidelog.archive.chain import Chain
 from tidelog.archive.chain_state import ChainState
 from tidelog.archive.deltas import Claim, Deleted, Skip
 from tidelog.archive.open_archives import OpenArchives
-from tidelog.errors import CorruptArchive, InvalidArgument
+from tidelog.errors import CorruptArchive, InvalidArgument, StoreUnavailable
+from tidelog.testing.manual_time import ManualClock
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -252,3 +253,47 @@ def test_a_directory_is_an_archive_if_it_has_topics(tmp_path: Path) -> None:
     assert holds_archive(tmp_path.as_uri())
     with pytest.raises(InvalidArgument):
         holds_archive("file:x")
+
+
+class Away(Noting):
+    """A store that takes a while to fail, as long as it is away."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = ManualClock()
+        self.away_ms = 0
+
+    def get(self, name: str) -> bytes:
+        found = super().get(name)
+        if self.away_ms:
+            self.clock.advance(self.away_ms)
+            raise StoreUnavailable(f"{name}: 503")
+        return found
+
+
+@pytest.mark.parametrize(("away_ms", "pause_ms"), [(7_000, 7_000), (60_000, 10_000), (3, 3)])
+def test_a_store_that_has_not_answered_is_left_alone_for_as_long(
+    away_ms: int, pause_ms: int
+) -> None:
+    """At most 10 s: the next partition fails at once, and does not wait for all attempts again."""
+    store = Away()
+    grown(store, "a", 0)
+    grown(store, "a", 1)
+    archive = ArchivedPartitions(store, ROOT, store.clock)
+    first, second = ((IDS["a"], number) for number in range(2))
+    archive.now(first)
+    store.asked.clear()
+    store.away_ms = away_ms
+    until_ms = store.clock.now_ms() + away_ms + pause_ms
+    with pytest.raises(StoreUnavailable, match="503"):
+        archive.now(second)
+
+    for _ in range(2):
+        for part in (first, second):
+            with pytest.raises(StoreUnavailable, match=f"^{ROOT} .*not asked again"):
+                archive.now(part)
+
+    assert len(store.asked) == 1
+    store.away_ms = 0
+    store.clock.advance(until_ms - store.clock.now_ms())
+    assert archive.now(second).state.version == 1

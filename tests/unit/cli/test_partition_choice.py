@@ -9,6 +9,7 @@ from tidelog.cli.partition_choice import Place, choose_partitions
 from tidelog.errors import (
     InvalidArgument,
     InvalidTopic,
+    StoreUnavailable,
     UnknownTopicOrPartition,
 )
 from tidelog.readonly import read_again
@@ -153,3 +154,24 @@ def test_a_partition_that_is_created_again_as_soon_as_it_is_deleted_was_deleted(
 
     assert [answer for _, answer in chosen.look("cat", read)] == [10]
     assert capsys.readouterr().err == "tidelog cat: b-2 was deleted while it was read\n"
+
+
+def test_a_partition_whose_store_does_not_answer_is_named_and_left_out(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It is asked for once: its store was waited for. The exit code is 3, whatever is damaged."""
+    asked: list[int] = []
+
+    def read(place: Place) -> int:
+        asked.append(place.partition)
+        if place.partition == 2:
+            raise StoreUnavailable("503")
+        return place.partition
+
+    chosen = choose_partitions(home().fs, ["/data"], ["b"], allow_partial=True)
+
+    assert chosen.exit_code(has_loss=True) == 1
+    assert [answer for _, answer in chosen.look_past_damage("list", read)] == [10]
+    assert asked == [2, 10]
+    assert capsys.readouterr().err == "tidelog list: b-2: 503\n"
+    assert chosen.exit_code(has_loss=True) == 3

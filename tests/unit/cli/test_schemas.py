@@ -200,7 +200,12 @@ def test_what_is_missing_and_damaged_is_counted(cli: Cli, validated: Validated) 
     for command in ("list", "describe", "txns"):
         outcome = cli.on(command, "--json")
         assert outcome.code == 1
-        assert outcome.counts == {"partitions": 2, "damaged": 1, "missing": 1}
+        assert outcome.counts == {
+            "partitions": 2,
+            "damaged": 1,
+            "missing": 1,
+            "unanswered": 0,
+        }
         assert [row["damage"] is None for row in outcome.rows] == [True, False]
         validated(command, outcome.lines)
 

@@ -36,6 +36,7 @@ from tidelog.cli.schemas.parts import (
     SHRUNK_LOG,
     SPARK_COMPACTION,
     TOPIC,
+    UNANSWERED,
 )
 from tidelog.codec.shown_rows import fields_of
 from tidelog.datadir.log_dir_description import LogDirDescription
@@ -223,7 +224,9 @@ _CLEANER: Final = line(
         )["properties"],
     },
 )
-_LOOK_COUNTS: Final = counts(partitions=PARTITIONS, damaged=DAMAGED, missing=MISSING)
+_LOOK_COUNTS: Final = counts(
+    partitions=PARTITIONS, damaged=DAMAGED, missing=MISSING, unanswered=UNANSWERED
+)
 
 _MIRRORED: Final = (
     row(MirroredPartition),
@@ -254,7 +257,12 @@ _OUTPUTS: Final = {
     "list": _output(row(ListedPartition), _LOOK_COUNTS),
     "list topics": _output(
         row(ListedTopic),
-        counts(partitions="Partitions of these topics.", damaged=DAMAGED, missing=MISSING),
+        counts(
+            partitions="Partitions of these topics.",
+            damaged=DAMAGED,
+            missing=MISSING,
+            unanswered=UNANSWERED,
+        ),
         text="A line a topic.",
         usage="tidelog list --topics --json",
     ),

@@ -102,7 +102,7 @@ def run(args: Namespace) -> int:
     )
     draw = _print if args.svg is None else _draw_svg
     code = draw(args, chosen)
-    return max(code, bool(chosen.unreadable), chosen.report_missing(args.command))
+    return max(code, chosen.exit_code(has_loss=chosen.report_missing(args.command)))
 
 
 def _print(args: Namespace, chosen: ChosenPartitions) -> int:

@@ -105,7 +105,7 @@ def _plan_retention(args: Namespace) -> int:
     for log in logs:
         print_shrunk(args, "would delete", log)
     print_shrunk_total(args, logs, "would delete", missing=len(chosen.missing))
-    return int(has_loss or bool(chosen.unreadable))
+    return chosen.exit_code(has_loss=has_loss)
 
 
 def _plans(args: Namespace, chosen: ChosenPartitions, terms: PlanTerms) -> list[ShrunkLog]:

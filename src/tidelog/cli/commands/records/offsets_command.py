@@ -95,7 +95,7 @@ def run(args: Namespace) -> int:
         if damage is not None:
             has_loss = True
             print_message(args.command, str(damage))
-    return int(has_loss or bool(chosen.unreadable))
+    return chosen.exit_code(has_loss=has_loss)
 
 
 def _check(args: Namespace) -> None:

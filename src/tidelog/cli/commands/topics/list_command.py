@@ -57,7 +57,8 @@ COMMAND: Final = Command(
 def run(args: Namespace) -> int:
     """Print a line for each partition, or topic; return 1 if a partition is damaged or missing.
 
-    A data directory without partitions has a line of titles only.
+    It is 3 if the store of an archive does not answer; partitions in it have no line then. A data
+    directory without partitions has a line of titles only.
     """
     from tidelog.cli.partition_choice import chosen_by
     from tidelog.errors import CorruptArchive
@@ -73,7 +74,7 @@ def run(args: Namespace) -> int:
         except CorruptArchive as error:  # nothing is known of it; the others are not affected
             return ListedPartition(*place.key, 0, 0, 0, 0, 0, 0, str(error))
 
-    found = chosen.look(args.command, listed)
+    found = chosen.look_past_damage(args.command, listed)
     if args.by_topic:
         return _print_topics(args, chosen, list(found))
     rows: list[tuple[str, ...]] = [_COLUMNS]

@@ -90,7 +90,7 @@ def print_plan(args: Namespace) -> int:
             if lines is not None and facts.is_compacted:
                 lines.print()
     printer.print_total(len(chosen.missing))
-    return int(has_loss or bool(chosen.unreadable))
+    return chosen.exit_code(has_loss=has_loss)
 
 
 class CompactionPrinter:

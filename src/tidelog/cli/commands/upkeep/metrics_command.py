@@ -28,7 +28,8 @@ COMMAND: Final = Command(
 def run(args: Namespace) -> int:
     """Print the metrics as Prometheus text, or as JSON lines.
 
-    Without a running service, returns 1 if a partition is damaged or missing.
+    Without a running service, returns 1 if a partition is damaged or missing, and 3 if its
+    archive's store does not answer.
     """
     from tidelog.env.paths import absolute_place
     from tidelog.env.system_files import SYSTEM_FILES
@@ -44,20 +45,20 @@ def run(args: Namespace) -> int:
 
         check_no_files(SYSTEM_FILES, paths)
         raise
-    has_loss = False
+    code = 0
     if text is None:
-        metrics, has_loss = _metrics_of_files(args)
+        metrics, code = _metrics_of_files(args)
         text = as_prometheus(metrics)
     if not args.json:
         for line in text.split("\n")[:-1]:  # a name may have other ends of lines
             print_line(line if line.isprintable() else "".join(map(_in_label, line)))
-        return int(has_loss)
+        return code
     count = 0
     for name, tags, value in parse_prometheus(text):
         print(json.dumps({"name": name, "tags": tags, "value": _number(value)}))
         count += 1
     print_counts(args, metrics=count)
-    return int(has_loss)
+    return code
 
 
 def _in_label(sign: str) -> str:
@@ -75,10 +76,11 @@ def _number(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _metrics_of_files(args: Namespace) -> tuple[list[Metric], bool]:
+def _metrics_of_files(args: Namespace) -> tuple[list[Metric], int]:
     """Return what is known without a running service: the gauges of each log and each stream.
 
-    Also return whether a log is damaged or missing, which is printed on stderr.
+    Also return the exit code: logs that are damaged, missing or without an answer of their store
+    are named on stderr.
     """
     from tidelog.cli.partition_choice import choose_partitions
     from tidelog.env.system_files import SYSTEM_FILES
@@ -98,4 +100,4 @@ def _metrics_of_files(args: Namespace) -> tuple[list[Metric], bool]:
             print_message("metrics", one.damage)
         bounds = one.log_start_offset, one.log_end_offset
         metrics += bounds_metrics(tags_of(place.key), one.segments, *bounds, one.size_bytes)
-    return metrics, has_loss or bool(chosen.unreadable)
+    return metrics, chosen.exit_code(has_loss=has_loss)
