@@ -35,9 +35,10 @@ class Kept(NamedTuple):
 class Fault(NamedTuple):
     """What happens to the next request of ``method`` whose path holds ``part``.
 
-    ``kind``: ``503``, ``409``, ``403``; ``500 after`` and ``drop after`` do what is asked and lose
-    the answer; ``drop before`` does nothing; ``truncate`` sends half of the answer; ``stall`` sends
-    none for ``seconds``; ``late`` loses the answer and does what is asked after ``seconds``.
+    ``kind``: ``503``, ``409``, ``403``, ``401``; ``500 after`` and ``drop after`` do what is asked
+    and lose the answer; ``drop before`` does nothing; ``truncate`` sends half of the answer;
+    ``stall`` sends none for ``seconds``; ``late`` loses the answer and does what is asked after
+    ``seconds``.
     """
 
     kind: str
@@ -113,7 +114,7 @@ class _Handler(BaseHTTPRequestHandler):
         )
         fault = self.store.next_fault(self.command, name)
         kind = "" if fault is None else fault.kind
-        if kind in {"503", "409", "403"}:
+        if kind in {"503", "409", "403", "401"}:
             self.send(int(kind), b"<Error><Code>Fault</Code></Error>")
             return
         if fault is not None and kind == "stall":

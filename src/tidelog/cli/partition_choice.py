@@ -16,7 +16,7 @@ from tidelog.errors import (
     InvalidArgument,
     KafkaStorageError,
     PartitionsElsewhere,
-    StoreUnavailable,
+    StoreError,
     TidelogError,
     UnknownTopicOrPartition,
 )
@@ -133,7 +133,7 @@ class ChosenPartitions(NamedTuple):
             try:
                 return [question(place)]
             except TidelogError as error:
-                if not (is_damage(error) or isinstance(error, StoreUnavailable)):
+                if not (is_damage(error) or isinstance(error, StoreError)):
                     raise
                 print_message(command, f"{place.key}: {error}")
                 self.unreadable.append(error)
@@ -168,7 +168,7 @@ class ChosenPartitions(NamedTuple):
         return self.exit_code(has_loss=any(numbers.values()))
 
     def exit_code(self, *, has_loss: bool) -> int:
-        """Return 3 if a store has not answered, else 1 if ``has_loss`` or a partition is damaged.
+        """Return 3 if a store gave no answer, else 1 if ``has_loss`` or a partition is damaged.
 
         ``has_loss`` says that something is missing, or that an answer shows damage.
         """

@@ -67,6 +67,9 @@ _LISTED_AT_ONCE: Final = 1000
 _NO_CREDENTIALS: Final = ("Missing AccessKeyId", "Missing SecretAccessKey")
 """What the library says of an environment with one half of them."""
 
+_REFUSALS: Final = ("401 Unauthorized", "403 Forbidden")
+"""Of a list these come as a general error, unlike those of an object."""
+
 _used_by: dict[str, int] = {}
 
 
@@ -415,6 +418,8 @@ class ObjectStore:
                 raise self._no_credentials() from None
             if "404 Not Found" in str(error):
                 raise self._no_container() from None
+            if any(what in str(error) for what in _REFUSALS):
+                raise StoreError(f"{place}: {_reason(error)}") from None
             raise StoreUnavailable(f"{place}: {_reason(error)}") from None
 
     def _no_credentials(self) -> StoreError:

@@ -231,6 +231,22 @@ def test_a_refusal_is_not_tried_again(s3: ObjectStore, server: ObjectServer) -> 
     assert not any(word in str(caught.value) for word in ENVIRONMENT.values())
 
 
+@pytest.mark.parametrize("kind", ["401", "403"])
+def test_a_refused_list_is_no_store_that_is_away(
+    s3: ObjectStore, server: ObjectServer, kind: str
+) -> None:
+    """The library's error for it is as that of a store that fails."""
+    for look in (s3.directories, lambda: [*s3.list()]):
+        server.requests.clear()
+        server.faults.append(Fault(kind))
+
+        with pytest.raises(StoreError, match=kind) as caught:
+            look()
+
+        assert type(caught.value) is StoreError
+        assert len(server.requests) == 1
+
+
 def test_an_object_of_another_size_than_was_put_is_an_error(
     s3: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

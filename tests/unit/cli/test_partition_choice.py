@@ -9,6 +9,7 @@ from tidelog.cli.partition_choice import Place, choose_partitions
 from tidelog.errors import (
     InvalidArgument,
     InvalidTopic,
+    StoreError,
     StoreUnavailable,
     UnknownTopicOrPartition,
 )
@@ -156,16 +157,17 @@ def test_a_partition_that_is_created_again_as_soon_as_it_is_deleted_was_deleted(
     assert capsys.readouterr().err == "tidelog cat: b-2 was deleted while it was read\n"
 
 
-def test_a_partition_whose_store_does_not_answer_is_named_and_left_out(
-    capsys: pytest.CaptureFixture[str],
+@pytest.mark.parametrize("error", [StoreUnavailable, StoreError])
+def test_a_partition_whose_store_gives_no_answer_is_named_and_left_out(
+    error: type[StoreError], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is asked for once: its store was waited for. The exit code is 3, whatever is damaged."""
+    """The exit code is 3, whatever is damaged."""
     asked: list[int] = []
 
     def read(place: Place) -> int:
         asked.append(place.partition)
         if place.partition == 2:
-            raise StoreUnavailable("503")
+            raise error("no answer")
         return place.partition
 
     chosen = choose_partitions(home().fs, ["/data"], ["b"], allow_partial=True)
@@ -173,5 +175,23 @@ def test_a_partition_whose_store_does_not_answer_is_named_and_left_out(
     assert chosen.exit_code(has_loss=True) == 1
     assert [answer for _, answer in chosen.look_past_damage("list", read)] == [10]
     assert asked == [2, 10]
-    assert capsys.readouterr().err == "tidelog list: b-2: 503\n"
+    assert capsys.readouterr().err == "tidelog list: b-2: no answer\n"
     assert chosen.exit_code(has_loss=True) == 3
+
+
+@pytest.mark.parametrize(("error", "attempts"), [(StoreUnavailable, 1), (StoreError, 3)])
+def test_a_store_that_was_waited_for_is_not_asked_again(
+    error: type[StoreError], attempts: int
+) -> None:
+    """Unlike what a writer may have changed meanwhile."""
+    asked: list[int] = []
+
+    def read(place: Place) -> None:
+        asked.append(place.partition)
+        raise error("no answer")
+
+    chosen = choose_partitions(home().fs, ["/data"], ["b"], allow_partial=True)
+
+    with pytest.raises(error):
+        list(chosen.look("cat", read))
+    assert asked == [2] * attempts

@@ -19,7 +19,7 @@ LOG_BYTES: Final = fields(ListedPartition)["sizeBytes"]
 PARTITIONS: Final = "Lines before this one: partitions."
 DAMAGED: Final = "How many of them are damaged."
 MISSING: Final = "Partitions that the catalogue lists and whose directories are missing."
-UNANSWERED: Final = "Partitions without a line, whose object store did not answer."
+UNANSWERED: Final = "Partitions without a line, whose object store gave no answer."
 
 SHRUNK_LOG: Final = row(ShrunkLog)
 COMPACTION: Final = row(CompactionFacts)
