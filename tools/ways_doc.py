@@ -6,6 +6,7 @@ nothing and fails if the page is stale; ``--calls WAY`` prints the calls of one 
 
 from __future__ import annotations
 
+import re
 import sys
 import tempfile
 from contextlib import contextmanager
@@ -33,6 +34,8 @@ BEGIN = "<!-- written by tools/ways_doc.py; `make docs` does it again -->\n"
 END = "<!-- end of what tools/ways_doc.py wrote -->\n"
 ROWS: Final = 100
 SOURCE: Final = f"{ROOT / 'src' / 'tidelog'}/"
+COMPILED: Final = re.compile("kernels/(?!runtime/)")
+"""Files of kernels; only Python 3.11 reports calls of what numba has compiled."""
 
 
 class Call(NamedTuple):
@@ -52,13 +55,16 @@ class Tracer:
 
     def __call__(self, frame: FrameType, event: str, _: object) -> None:
         """Note a call or a return; later Pythons make no call of a comprehension."""
-        name = frame.f_code.co_filename
-        if not name.startswith(SOURCE) or frame.f_code.co_name.startswith("<"):
+        code = frame.f_code
+        if not code.co_filename.startswith(SOURCE) or code.co_name.startswith("<"):
+            return
+        name = code.co_filename.removeprefix(SOURCE)
+        if COMPILED.match(name):
             return
         if event == "call":
             self._depth += 1
-            function = frame.f_code.co_qualname.replace(".<locals>", "")
-            self.calls.append(Call(self._depth, name.removeprefix(SOURCE), function))
+            function = code.co_qualname.replace(".<locals>", "")
+            self.calls.append(Call(self._depth, name, function))
         elif event == "return":
             self._depth -= 1
 

@@ -64,7 +64,7 @@ def test_the_version_is_printed_without_a_parser(option: str) -> None:
     assert loaded & SLOW == set()
 
 
-@pytest.mark.parametrize(("command", "most"), [("list", 115), ("offsets", 115), ("describe", 145)])
+@pytest.mark.parametrize(("command", "most"), [("list", 117), ("offsets", 117), ("describe", 147)])
 def test_a_look_at_a_directory_loads_little(tmp_path: Path, command: str, most: int) -> None:
     """No NumPy, and what reads transactional ids only where a log has transactions."""
     with tidelog.open(tmp_path) as logs:

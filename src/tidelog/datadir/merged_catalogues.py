@@ -12,9 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.datadir.catalogue import CATALOGUE_FILE, Catalogue, Topic
-from tidelog.datadir.uncatalogued_topics import readable_topic_id
 from tidelog.errors import KafkaStorageError
-from tidelog.log.topic_id import is_other_topic
+from tidelog.log.topic_id import is_other_topic, topic_id_or_none
 from tidelog.segment.filenames import log_directory_name
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ def _has_topic(fs: FileSystem, home: OwnCatalogue, topic: Topic) -> bool:
             path = os.path.join(home.path, log_directory_name(topic.name, number))
             if home_id != home.directory_id or not fs.exists(path):
                 continue
-            if not is_other_topic(readable_topic_id(fs, path), topic.topic_id):
+            if not is_other_topic(topic_id_or_none(fs, path), topic.topic_id):
                 return True
     except (OSError, KafkaStorageError) as error:
         text = "topic-not-looked-for directory=%s topic=%s reason=%s"

@@ -53,8 +53,12 @@ class Least(Random):
         del step
         return 0 if stop is None else start
 
+    def randint(self, a: int, b: int) -> int:
+        """Return the least; ``Random`` asks ``randrange`` in some releases only."""
+        return self.randrange(a, b + 1)
 
-class Greatest(Random):
+
+class Greatest(Least):
     """Draws the greatest number."""
 
     def randrange(self, start: int, stop: int | None = None, step: int = 1) -> int:
