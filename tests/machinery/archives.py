@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 
 
 TOPIC = UUID(int=7)
+TIERED = {
+    "internal.segment.bytes": "500",
+    "local.retention.ms": "0",
+    "remote.storage.enable": "true",
+}
+"""Settings of a topic whose closed segments, which are small, are in the archive alone."""
 
 
 @dataclass

@@ -17,7 +17,7 @@ from tidelog.log.directory_guard import is_passing
 from tidelog.records.batch import INT32_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from random import Random
 
     from tidelog.env.files import FileSystem
@@ -256,27 +256,24 @@ class LeaderEpochCache:
             self._flush_if_room()
 
     def _flush_if_room(self) -> None:
-        try:
-            self.flush()
-        except OSError as error:
-            if not is_passing(error):
-                raise
-            self._tell_not_flushed()
+        self._unless_full(self.flush)
 
     def _flush_in_background(self) -> None:
-        """Write the entries if the file is behind; if the disk is full, a later flush does."""
+        self._unless_full(self.flush_if_dirty)
+
+    def _unless_full(self, flush: Callable[[], None]) -> None:
+        """Call ``flush``; if the disk is full, a later one writes the file.
+
+        That is logged once until then, as each truncation tries it.
+        """
         try:
-            self.flush_if_dirty()
-        except KafkaStorageError as error:
+            flush()
+        except (OSError, KafkaStorageError) as error:
             if not is_passing(error):
                 raise
-            self._tell_not_flushed()
-
-    def _tell_not_flushed(self) -> None:
-        """Log that the file is behind: once, as each truncation tries to write it."""
-        if not self._is_told:
-            self._is_told = True
-            _log.warning("leader-epochs-not-flushed directory=%s", self.directory)
+            if not self._is_told:
+                self._is_told = True
+                _log.warning("leader-epochs-not-flushed directory=%s", self.directory)
 
     def moved_to(self, directory: str) -> None:
         """Record that the log's directory was renamed; a write in background goes there, too."""

@@ -130,12 +130,9 @@ class Cleaning:
         wherever the truncation stops, no offset that is written again counts as clean. Kafka lowers
         it after.
         """
-        self.manager.abort_and_pause(key)
-        try:
+        with self.paused([key]):
             self.manager.maybe_truncate_checkpoint(key, log, max(active_base(), 0))
             yield
-        finally:
-            self.manager.resume([key])
 
     def settle_line(self, log: Log, key: Key) -> None:
         """Bring the line of a log in line with what its opening has found.

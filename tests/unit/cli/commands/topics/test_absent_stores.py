@@ -6,7 +6,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.machinery.archives import files_with, give_up_locally
+from tests.machinery.archives import TIERED, files_with, give_up_locally
 from tests.machinery.object_model import ObjectModel
 
 import tidelog
@@ -17,11 +17,6 @@ if TYPE_CHECKING:
 
     Cli = Any
 
-SETTINGS = {
-    "internal.segment.bytes": "500",
-    "local.retention.ms": "0",
-    "remote.storage.enable": "true",
-}
 OTHERS = ["ferries", "trams"]
 
 
@@ -37,7 +32,7 @@ class Away(ObjectModel):
 def archived(cli: Cli) -> Cli:
     """Topic rides, which begins in an archive whose store is away, between two others."""
     with tidelog.open(cli.data) as logs:
-        logs.create_topic("rides", config=SETTINGS)
+        logs.create_topic("rides", config=TIERED)
         for topic in OTHERS:
             logs.create_topic(topic)
             logs.append(topic, b"value")

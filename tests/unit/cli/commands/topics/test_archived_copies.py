@@ -5,18 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.machinery.archives import give_up_locally
+from tests.machinery.archives import TIERED, give_up_locally
 
 import tidelog
 
 if TYPE_CHECKING:
     Cli = Any
 
-SETTINGS = {
-    "internal.segment.bytes": "500",
-    "local.retention.ms": "0",
-    "remote.storage.enable": "true",
-}
 LEFT_OUT = ["local.retention.ms", "remote.storage.enable"]
 
 
@@ -24,7 +19,7 @@ LEFT_OUT = ["local.retention.ms", "remote.storage.enable"]
 def archived(cli: Cli) -> Cli:
     """A topic of 60 records, the first of which only the archive has, and two groups."""
     with tidelog.open(cli.data) as logs:
-        logs.create_topic("t", config=SETTINGS)
+        logs.create_topic("t", config=TIERED)
         for number in range(60):
             logs.append("t", b"value %d" % number)
         for group, offset in {"behind": 3, "done": 60}.items():
