@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from tidelog.env.descriptors import DescriptorBudget
 
 Buffer: TypeAlias = Any
-"""What is read into, or written from: anything with bytes in memory. (``collections.abc.Buffer``
-needs Python 3.12, as do the types of NumPy's arrays to be one.)"""
+"""An object with the buffer protocol. (``collections.abc.Buffer`` needs Python 3.12; for earlier
+ones, type checkers do not count NumPy's arrays as buffers.)"""
 
 OpenMode = Literal["r", "r+", "w", "x"]
 

@@ -76,8 +76,8 @@ class TopicIdFile:
 def is_other_topic(found: UUID | None, known: UUID | None) -> bool:
     """Return whether a log with the id ``found`` is of another topic than the one with ``known``.
 
-    Both have one name: such a log is what a deleted topic left on a disk that was away. None: there
-    is no id, or it cannot be read, which says nothing.
+    Both have one name: such a log is what a deleted topic left on a disk that was away. None, for
+    an id that is missing or cannot be read, differs from no id.
 
     Source: Kafka LogManager.isStrayKraftReplica.
     """

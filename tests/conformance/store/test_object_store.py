@@ -235,7 +235,7 @@ def test_a_refusal_is_not_tried_again(s3: ObjectStore, server: ObjectServer) -> 
 def test_a_refused_list_is_no_store_that_is_away(
     s3: ObjectStore, server: ObjectServer, kind: str
 ) -> None:
-    """The library's error for it is as that of a store that fails."""
+    """The library raises the same error as for a store that fails."""
     for look in (s3.directories, lambda: [*s3.list()]):
         server.requests.clear()
         server.faults.append(Fault(kind))

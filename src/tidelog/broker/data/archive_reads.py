@@ -27,7 +27,8 @@ _KEPT_S: Final = 10
 class ArchiveReads:
     """Makes calls that read archives; only the event loop uses it.
 
-    The threads are its own: nothing that needs no archive waits for a store.
+    The threads are its own: nothing that needs no archive waits for a store. Nor does the end of
+    the broker, which would wait for the calls of an executor.
     """
 
     def __init__(self) -> None:

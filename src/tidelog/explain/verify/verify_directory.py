@@ -74,10 +74,9 @@ class Located(NamedTuple):
 def check_directory(fs: FileSystem, data_dir: str) -> list[Located]:
     """Return what the files of a data directory say of partitions that is not so.
 
-    What is wrong within a partition's directory is for ``LogVerifier``, and what only several data
-    directories show for ``strays_in``. Damage that only one of two
-    looks shows, as beside a writer that creates or deletes topics, is not returned. Raises
-    InvalidArgument, KafkaStorageError.
+    ``LogVerifier`` checks the files inside a partition's directory, and ``strays_in`` compares
+    several data directories. Damage that only one of two looks shows, as beside a writer that
+    creates or deletes topics, is not returned. Raises InvalidArgument, KafkaStorageError.
     """
     return confirmed(
         lambda: list(_check(open_directory_read_only(data_dir, fs=fs))),

@@ -58,7 +58,7 @@ def left_out_entries(
 ) -> list[LeftOut]:
     """Return what the directories hold beside partitions, in order of names.
 
-    What was ``reported`` for a partition, by its path, is left out.
+    ``reported``: paths that are in the report of a partition already.
     """
     found = []
     if source.catalogue_error is not None:

@@ -1,4 +1,4 @@
-"""Which batches of transactions are appended: those of a transaction that has the partition."""
+"""Only batches of a transaction to which the partition was added are appended."""
 
 from __future__ import annotations
 

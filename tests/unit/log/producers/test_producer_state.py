@@ -336,7 +336,7 @@ def test_a_log_that_starts_again_has_no_snapshot(start: int, taken: int | None) 
 
 
 def test_a_log_that_starts_with_producers_keeps_them_over_a_power_cut() -> None:
-    """They are those of the records before its start, which are elsewhere."""
+    """They belong to records before its start, which lie elsewhere."""
     place = Place()
     place.data(1, 0)
     entries = [entry.to_snapshot() for entry in place.producers.producers.values()]
