@@ -15,7 +15,7 @@ from tests.machinery.strategies import batches, produced_specs, records, stored_
 from tidelog.cleaner.keys.key_table import KeyTable
 from tidelog.errors import InvalidRecord, TidelogError
 from tidelog.kernels import rows
-from tidelog.kernels.accept_kernel import accept_batch
+from tidelog.kernels.accept_kernel import accept_batches
 from tidelog.kernels.compaction import key_rows as keys
 from tidelog.kernels.decode_kernel import decode_records
 from tidelog.kernels.encode_kernel import cut_batches, write_batches
@@ -105,7 +105,7 @@ def test_what_is_accepted_at_once_plain_code_takes_as_it_is(
 ) -> None:
     """The fast path never accepts, or leaves different, what the slow path would not."""
     found = []
-    for kernel in (accept_batch, as_python(accept_batch)):
+    for kernel in (accept_batches, as_python(accept_batches)):
         out = np.zeros((rows.BATCH_COLUMNS, 1), np.int64)
         is_accepted = kernel(array(data), need_key, not_before_ms, not_after_ms, out)
         found.append((is_accepted, out.tolist() if is_accepted else None))

@@ -83,22 +83,22 @@ class Broker:
             flushes=self._flushes,
         )
         self._expiring = self._offsets.expire()
+        self._produce = Produce(manager, self._appends, self._flushes, self._verification)
         handlers = {
             **self._data(),
             **self._topics(),
             **self._groups(),
             **self._producers(),
         }
-        self.dispatcher = Dispatcher(handlers, config.most_request_bytes)
+        self.dispatcher = Dispatcher(handlers, config.most_request_bytes, self._produce)
 
     def _data(self) -> dict[str, Handler]:
         manager = self._manager
         archive, most_bytes = self._archive, self._config.fetch_max_bytes
         fetch = Fetch(manager, self._names, self._arrivals, archive, most_bytes)
         offsets = OffsetQueries(manager, archive)
-        produce = Produce(manager, self._appends, self._flushes, self._verification)
         return {
-            "Produce": produce.handle,
+            "Produce": self._produce.handle,
             "Fetch": fetch.handle,
             "ListOffsets": offsets.list_offsets,
             "OffsetForLeaderEpoch": offsets.epoch_ends,

@@ -11,6 +11,7 @@ import os
 from collections import deque
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tidelog.broker.client_request import Address, Peer
@@ -19,6 +20,7 @@ from tidelog.broker.no_room import write_no_room
 from tidelog.broker.request_log import REQUEST_LOG, RequestLine
 from tidelog.codec.layout import byte_view
 from tidelog.codec.protocol.apis import (
+    PRODUCE,
     SIZE_BYTES,
     frame_number,
     frame_size,
@@ -37,6 +39,9 @@ if TYPE_CHECKING:
 
 _BUFFER_BYTES: Final = 64 << 10
 """The size of a connection's buffer; a larger request gets one of its own."""
+_WIDE_BUFFER_BYTES: Final = 256 << 10
+"""The same for a client that fills it with requests: those that come together are appended as one.
+"""
 _COPIED_BYTES: Final = 8 << 10
 """Requests up to this size are copied out of the buffer: bytes are read faster than a part of it,
 and the buffer stays free while the answer is waited for."""
@@ -60,6 +65,11 @@ class Answers(Protocol):
     def handle(self, data: Bytes, peer: Peer) -> list[Any] | Pending | None:
         """Answer a request; see ``Dispatcher.handle``."""
 
+    def handle_together(
+        self, frames: Iterator[Bytes], peer: Peer
+    ) -> list[list[Any] | Pending | None]:
+        """Answer one or more requests; see ``Dispatcher.handle_together``."""
+
 
 class Connection(asyncio.BufferedProtocol):
     """Reads requests, and writes their responses in order. All on the event loop.
@@ -75,7 +85,8 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: Any = None
         self._loop = asyncio.get_running_loop()
         self._peer = Peer("", Address("", 0))
-        self._buffer = _new_buffer(_BUFFER_BYTES)
+        self._usual_bytes = _BUFFER_BYTES
+        self._buffer = _new_buffer(self._usual_bytes)
         self._start = self._filled = 0
         self._waits_for_room = False
         self._is_held = False
@@ -171,7 +182,7 @@ class Connection(asyncio.BufferedProtocol):
         at = self._start
         while self._filled - at >= SIZE_BYTES:
             start, size = at + SIZE_BYTES, frame_size(self._buffer, at)
-            if not 0 <= size <= self._filled - start:
+            if not 0 <= size <= min(self._filled - start, self._room.largest):
                 return
             at = start + size
             yield self._buffer[start:at]
@@ -262,8 +273,7 @@ class Connection(asyncio.BufferedProtocol):
             return None
         start = self._start + SIZE_BYTES
         self._start = start + size
-        frame = self._buffer[start : self._start]
-        return bytes(frame) if size <= _COPIED_BYTES else frame
+        return _owned(self._buffer[start : self._start])
 
     def _compact(self, needed: int) -> None:
         """Make room in the buffer for a request of ``needed`` bytes, its size included."""
@@ -271,7 +281,12 @@ class Connection(asyncio.BufferedProtocol):
             return
         there = self._filled - self._start
         target = self._buffer
-        if needed > len(target):
+        # Not for a part of a request alone, which is to wait for room as all large ones do.
+        if self._start and self._filled == len(target) == _BUFFER_BYTES and self._room.widen(self):
+            self._usual_bytes = _WIDE_BUFFER_BYTES
+        if len(target) < self._usual_bytes and needed <= self._usual_bytes:
+            target = _new_buffer(self._usual_bytes)
+        elif needed > len(target):
             # Only for a client that has filled this buffer: a few bytes that announce a large
             # request would keep others from bringing theirs.
             if there == len(target):
@@ -292,14 +307,14 @@ class Connection(asyncio.BufferedProtocol):
 
     def _drop_large_buffer(self) -> None:
         """Return to a buffer of the usual size: a large one ends where its request does."""
-        if len(self._buffer) > _BUFFER_BYTES and self._start == self._filled:
+        if len(self._buffer) > self._usual_bytes and self._start == self._filled:
             self._detach_buffer()
             self._room.give_back(self)
 
     def _detach_buffer(self) -> None:
         """Leave the buffer to the request that is being answered, and continue with another."""
         rest = self._buffer[self._start : self._filled]
-        self._buffer = _new_buffer(max(_BUFFER_BYTES, len(rest)))
+        self._buffer = _new_buffer(max(self._usual_bytes, len(rest)))
         self._buffer[: len(rest)] = rest
         self._start, self._filled = 0, len(rest)
 
@@ -315,17 +330,40 @@ class Connection(asyncio.BufferedProtocol):
             (self._transport.resume_reading if wants else self._transport.pause_reading)()
 
     def _take(self, frame: bytes | memoryview) -> None:
-        number, start = frame_number(frame), self._taken_at
-        answer = self._answers.handle(frame, self._peer)
+        """Take a request, and those after it that are handled together with it."""
+        start, frames = self._taken_at, [frame]
+        if self._start < self._filled and frame_number(frame) == PRODUCE:
+            answers = self._answers.handle_together(self._gathered(frames), self._peer)
+            self._start += sum(SIZE_BYTES + len(one) for one in frames[1 : len(answers)])
+        else:
+            answers = [self._answers.handle(frame, self._peer)]
         now = self._taken_at = self._loop.time()
-        line = None
+        for one, answer in zip(frames, answers, strict=False):  # the others have their turn later
+            self._taken(one, answer, start, now)
+
+    def _gathered(self, frames: list[bytes | memoryview]) -> Iterator[bytes | memoryview]:
+        """Yield the first of ``frames``, and add and yield what has come after it."""
+        yield frames[0]
+        for frame in islice(self._frames_left(), _MOST_PENDING - len(self._slots) - 1):
+            frames.append(_owned(frame))
+            yield frames[-1]
+
+    def _taken(
+        self,
+        frame: bytes | memoryview,
+        answer: list[Any] | Pending | None,
+        start: float,
+        now: float,
+    ) -> None:
+        """Send the answer to a request, at once or when it is there."""
+        number, line = frame_number(frame), None
         if REQUEST_LOG.isEnabledFor(logging.DEBUG):
             line = RequestLine(frame, self._peer.host, start, now)
         if isinstance(answer, Pending):
             slot = _Slot(number, start, now, line, holds_others=answer.holds_others)
             slot.is_awaited = answer.is_awaited
             self._slots.append(slot)
-            self._is_held = answer.holds_others or len(self._slots) >= _MOST_PENDING
+            self._is_held |= answer.holds_others or len(self._slots) >= _MOST_PENDING
             more_bytes = max(answer.size_bytes - _USUAL_MEMORY * len(frame), 0)
             if isinstance(answer, PendingLater):
                 self._drop_large_buffer()
@@ -343,7 +381,7 @@ class Connection(asyncio.BufferedProtocol):
         self._room.counts.answered(number, now - start)
         if self._slots and answer is not None:
             self._slots.append(_Slot(number, start, now, line, parts=answer, is_done=True))
-            self._is_held = len(self._slots) >= _MOST_PENDING
+            self._is_held |= len(self._slots) >= _MOST_PENDING
         else:
             self._add(answer, line)
 
@@ -636,6 +674,11 @@ class _Slot:
         self.is_done = is_done
         self.holds_others = holds_others
         self.is_awaited = True
+
+
+def _owned(frame: memoryview) -> bytes | memoryview:
+    """Return a request as it is handled: as a part of the buffer, or a copy of it."""
+    return bytes(frame) if len(frame) <= _COPIED_BYTES else frame
 
 
 def _new_buffer(size: int) -> memoryview:

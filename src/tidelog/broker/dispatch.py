@@ -6,7 +6,7 @@ Kafka: ``KafkaApis`` and ``RequestContext``.
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from tidelog.broker.client_request import Disconnect, Later, OnThread, Request, refused
 from tidelog.codec.protocol.apis import API_VERSIONS, apis, read_request_header
@@ -15,9 +15,9 @@ from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaError, TidelogError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 
-    from tidelog.broker.client_request import Handler, Peer
+    from tidelog.broker.client_request import Answer, Handler, Peer
     from tidelog.codec.protocol.apis import Api, RequestHeader
     from tidelog.codec.varint import Bytes
 
@@ -97,15 +97,37 @@ class PendingOnThread(Pending):
         return self._parts or super()._response(values)
 
 
+class Together(Protocol):
+    """Handles requests of one kind that came together as one."""
+
+    def may_be_together(self, request: Request) -> bool:
+        """Whether a request is of that kind, and can neither fail whole nor go unanswered."""
+
+    def handle_together(self, requests: Sequence[Request]) -> list[Answer]:
+        """Answer each of them, as its handler does; each ``may_be_together``."""
+
+
+class _Read(NamedTuple):
+    """A request that was read; its elements take about ``size_bytes`` of memory."""
+
+    header: RequestHeader
+    handler: Handler
+    request: Request
+    size_bytes: int
+
+
 class Dispatcher:
     """Hands each request to its handler; ``handlers`` are by the names of requests.
 
     Requests without a handler are not offered. ``most_bytes`` is what memory one may take.
     """
 
-    def __init__(self, handlers: Mapping[str, Handler], most_bytes: int) -> None:
+    def __init__(
+        self, handlers: Mapping[str, Handler], most_bytes: int, together: Together | None = None
+    ) -> None:
         # A request of the usual size is read whatever the settings are.
         self._most_bytes: Final = max(most_bytes, _LEAST_BYTES) // _SHARES
+        self._together: Final = together
         self._handlers: Final = {
             api.number: handlers[api.name] for api in apis().values() if api.name in handlers
         }
@@ -117,6 +139,37 @@ class Dispatcher:
         A part is bytes or a slice of a file. Raises Disconnect for what is not an offered
         request, and InvalidRecord for a malformed one: nothing that follows can be read then.
         """
+        read = self._read(data, peer)
+        return _answered(read, _asked(read)) if isinstance(read, _Read) else read
+
+    def handle_together(
+        self, frames: Iterator[Bytes], peer: Peer
+    ) -> list[list[Any] | Pending | None]:
+        """Answer the first of some requests, and those after it that can be handled with it.
+
+        As ``handle``. The others are to be given again; one that cannot be read raises first then.
+        """
+        together = self._together
+        found: list[_Read] = []
+        for frame in frames:
+            try:
+                read = self._read(frame, peer)
+            except TidelogError:
+                if found:
+                    break
+                raise
+            if together and isinstance(read, _Read) and together.may_be_together(read.request):
+                found.append(read)
+            elif found:
+                break
+            else:
+                return [_answered(read, _asked(read)) if isinstance(read, _Read) else read]
+        assert together is not None
+        answers = together.handle_together([one.request for one in found])
+        return [_answered(one, answer) for one, answer in zip(found, answers, strict=True)]
+
+    def _read(self, data: Bytes, peer: Peer) -> _Read | list[Any]:
+        """Read a request; or return the response to one of an unknown version. Errors as above."""
         header = read_request_header(data)
         api, version = header.api, header.version
         handler = self._handlers.get(header.number)
@@ -128,18 +181,7 @@ class Dispatcher:
             raise Disconnect(f"version {version} of {api.name} is not offered")
         values, size_bytes = api.read_bounded_request(version, data, header.body, self._most_bytes)
         request = Request(api, version, values, header.client_id or "", peer)
-        try:
-            answer = handler(request)
-        except KafkaError as error:
-            answer = _refused_whole(header, error)  # else the handler refuses each part by itself
-        if answer is None:
-            return None
-        if isinstance(answer, dict):
-            return _response(header, answer)
-        pending = _pending(header, answer)
-        pending.size_bytes = size_bytes
-        pending.is_awaited = _is_awaited(values)
-        return pending
+        return _Read(header, handler, request, size_bytes)
 
     def _offer(self) -> dict[str, Any]:
         offered = [apis()[number] for number in sorted(self._handlers)]
@@ -163,6 +205,26 @@ class Dispatcher:
         """
         values = self._offer() | {"errorCode": int(ErrorCode.UNSUPPORTED_VERSION)}
         return [api.response_header(0, header.correlation_id), *api.write_response(0, values)]
+
+
+def _asked(read: _Read) -> Answer:
+    """Return what the handler answers."""
+    try:
+        return read.handler(read.request)
+    except KafkaError as error:
+        return _refused_whole(read.header, error)  # else the handler refuses each part by itself
+
+
+def _answered(read: _Read, answer: Answer) -> list[Any] | Pending | None:
+    """Return the response to a request."""
+    if answer is None:
+        return None
+    if isinstance(answer, dict):
+        return _response(read.header, answer)
+    pending = _pending(read.header, answer)
+    pending.size_bytes = read.size_bytes
+    pending.is_awaited = _is_awaited(read.request.values)
+    return pending
 
 
 def is_awaited(data: Bytes) -> bool:

@@ -27,6 +27,9 @@ _ARRIVAL_S: Final = 10
 _ARRIVAL_BYTES_PER_S: Final = 1 << 20
 """A request that others wait for arrives at this rate at least, after ``_ARRIVAL_S``."""
 
+_MOST_WIDE: Final = 256
+"""Connections that may have a wide buffer: 64 MiB together, if all of them are filled."""
+
 _TLS: Final = "TLS"
 _TLS_HANDSHAKE: Final = 0x1603
 _HTTP_METHODS: Final = {0x47455420, 0x504F5354, 0x48454144, 0x50555420}
@@ -68,13 +71,14 @@ class Room:
         these."""
         self._counts: Counter[bool] = Counter()
         self._is_told_full = False
-        self._largest: Final = config.socket_request_max_bytes
+        self.largest: Final = config.socket_request_max_bytes
         self._free = config.most_request_bytes
         self._held: dict[Visitor, tuple[int, float]] = {}
         """What arriving requests hold, and until when that is granted, in the loop's seconds."""
         self._waiting: dict[Visitor, tuple[int, Callable[[], None]]] = {}
         """Who waits for how much, in the order in which they came."""
         self._is_looking = False
+        self._wide: set[Visitor] = set()
         self.connections: set[Visitor] = set()
         self.counts: Final = RequestCounts()
         self.lines: Final = SeldomLines(SYSTEM_CLOCK)
@@ -93,6 +97,13 @@ class Room:
         self.connections.add(connection)
         return True
 
+    def widen(self, connection: Visitor) -> bool:
+        """Let a connection have a wide buffer for as long as it lives, unless too many have one."""
+        may = len(self._wide) < _MOST_WIDE and connection in self.connections
+        if may:
+            self._wide.add(connection)
+        return may
+
     def is_full_of_joined_anew(self) -> bool:
         """Return whether no joined program was refused since one has left: each tries again."""
         was_told, self._is_told_full = self._is_told_full, True
@@ -103,18 +114,19 @@ class Room:
         if connection in self.connections:
             self._is_told_full &= not connection.is_local
             self.connections.discard(connection)
+            self._wide.discard(connection)
             self._counts[connection.is_local] -= 1
 
     def check(self, size: int) -> None:
         """Raise InvalidRecord for a request of a size that is not possible."""
-        if not 0 <= size <= self._largest:
+        if not 0 <= size <= self.largest:
             other = _protocol_of(size)
             if other is not None:
                 text = f"the client speaks {other}, and this listener is PLAINTEXT"
                 remedy = ": set the client's security.protocol to PLAINTEXT"
                 raise InvalidRecord(text + remedy * (other == _TLS))
             raise InvalidRecord(
-                f"a request of {size} bytes is not one of 0 to {self._largest}, the limit"
+                f"a request of {size} bytes is not one of 0 to {self.largest}, the limit"
                 " (socket.request.max.bytes)"
             )
 

@@ -1,4 +1,4 @@
-"""The fast path of an append: one ordinary client batch, checked in a single call.
+"""The fast path of an append: ordinary client batches, checked in a single call.
 
 A batch that is invalid, or needs anything besides offsets and a leader epoch, is left to plain
 code, which checks it again and reports the reason. Kafka: ``LogValidator``, the case of in-place
@@ -37,38 +37,41 @@ if TYPE_CHECKING:
 
 
 @kernel(f"boolean({BYTES}, boolean, int64, int64, {WRITABLE_TABLE})")
-def accept_batch(
+def accept_batches(
     data: npt.NDArray[np.uint8],
     need_key: bool,  # noqa: FBT001 - numba takes arguments by position
     not_before_ms: int,
     not_after_ms: int,
     out: npt.NDArray[np.int64],
 ) -> bool:
-    """Return whether ``data`` is one batch that lacks only its offsets and leader epoch.
+    """Return whether ``data`` is batches that lack only their offsets and leader epoch.
 
-    The batch is whole, of magic 2, and its CRC matches; it has no codec, control records or append
+    There is one for each column of ``out``, which is filled with the header as in ``walk_batches``.
+    Each batch is whole, of magic 2, and its CRC matches; it has no codec, control records or append
     time; its offsets are 0, 1, 2 up to the count; it has a sequence if it has a producer; its
     records follow the rules of ``validate_records``, and their greatest timestamp is the one in the
-    header. ``out`` has one column, which is filled with the header as in ``walk_batches``.
+    header.
     """
-    if out.shape[1] != 1:
+    wanted = out.shape[1]
+    count, end, _ = walk_batches(data, 0, data.size, True, ANY_OFFSET, 0, out)
+    if wanted == 0 or count != wanted or end != data.size:
         return False
-    count, end, status = walk_batches(data, 0, data.size, True, ANY_OFFSET, 0, out)
-    if count != 1 or end != data.size or status != OK:
-        return False
-    records, start = out[RECORDS_COUNT, 0], out[POSITION, 0] + HEADER_BYTES
-    if out[BASE_OFFSET, 0] != 0 or records <= 0 or out[LAST_OFFSET, 0] != records - 1:
-        return False
-    if out[ATTRIBUTES, 0] & UNUSUAL_FLAGS:
-        return False
-    if out[PRODUCER_ID, 0] >= 0 and out[BASE_SEQUENCE, 0] < 0:
-        return False
-    if area_status(start, out[SIZE, 0], data.size, records, records) != OK:
-        return False
-    first = address_of(data)
-    base_timestamp = out[BASE_TIMESTAMP, 0]
     rules = RecordRules(need_key, not_before_ms, not_after_ms, False, False)
-    status, _, greatest, is_dense = check_records(
-        first + start, first + end, records, base_timestamp, 0, rules
-    )
-    return status == OK and is_dense == 1 and greatest == out[MAX_TIMESTAMP, 0]
+    first = address_of(data)
+    for each in range(wanted):
+        records, start = out[RECORDS_COUNT, each], out[POSITION, each] + HEADER_BYTES
+        stop = out[POSITION, each] + out[SIZE, each]
+        if out[BASE_OFFSET, each] != 0 or records <= 0 or out[LAST_OFFSET, each] != records - 1:
+            return False
+        if out[ATTRIBUTES, each] & UNUSUAL_FLAGS:
+            return False
+        if out[PRODUCER_ID, each] >= 0 and out[BASE_SEQUENCE, each] < 0:
+            return False
+        if area_status(start, stop, data.size, records, records) != OK:
+            return False
+        status, _, greatest, is_dense = check_records(
+            first + start, first + stop, records, out[BASE_TIMESTAMP, each], 0, rules
+        )
+        if status != OK or is_dense != 1 or greatest != out[MAX_TIMESTAMP, each]:
+            return False
+    return True

@@ -15,6 +15,7 @@ from tidelog.codec.layout import byte_view
 from tidelog.errors import (
     CorruptMessage,
     InvalidProducerEpoch,
+    InvalidRecord,
     InvalidTxnState,
     InvariantError,
     KafkaError,
@@ -36,18 +37,24 @@ from tidelog.log.trace import is_traced, trace_append
 from tidelog.records.batch import INT32_MAX, MAGIC_V2, NO_TIMESTAMP, UNKNOWN_OFFSET
 from tidelog.records.batch_columns import survey
 from tidelog.records.damage.sound_offsets import OffsetBounds
-from tidelog.records.validation.accept import Accepted, accept
+from tidelog.records.validation.accept import (
+    Accepted,
+    AcceptedTogether,
+    accept,
+    accept_together,
+)
 from tidelog.records.validation.analyze import analyze
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.records.validation.own_records import OwnRecords
 from tidelog.records.validation.rejection import Rejection, ignore_rejections
+from tidelog.records.validation.stamp import stamp_offsets
 from tidelog.records.validation.validate import validate_for_leader
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 from tidelog.segment.roll import RollParams
 
 if TYPE_CHECKING:
     from tidelog.codec.layout import Buffer
-    from tidelog.log.append_info import HighWatermarkRule
+    from tidelog.log.append_info import Appended, HighWatermarkRule
     from tidelog.log.context import LogContext
     from tidelog.log.leader_epoch import EpochEntry
     from tidelog.log.offsets import LogOffsets
@@ -57,6 +64,8 @@ if TYPE_CHECKING:
     from tidelog.records.batch_columns import BatchColumns
     from tidelog.records.validation.analyze import Analyzed
     from tidelog.records.validation.rejection import OnRejected
+
+    _Found = Analyzed | Accepted | AcceptedTogether
 
 _NEAR_THE_END: Final = 1 << 62
 """An append takes fewer offsets than remain above this."""
@@ -114,7 +123,7 @@ class _Batches(NamedTuple):
     records_converted: int = 0
 
 
-def append(state: LogState, data: Buffer | OwnRecords, request: AppendRequest) -> AppendInfo:
+def append(state: LogState, data: Appended, request: AppendRequest) -> AppendInfo:
     """Append whole batches, or records as one.
 
     See ``Log.append_as_leader`` and ``append_as_follower``.
@@ -130,7 +139,7 @@ def append(state: LogState, data: Buffer | OwnRecords, request: AppendRequest) -
     try:
         state.topic_id.flush()
         if isinstance(data, OwnRecords) and data.accepted_by == (policy, config.max_message_bytes):
-            found: Analyzed | Accepted | None = data.accepted  # prepared before any lock
+            found: _Found | None = data.accepted  # prepared before any lock
         else:
             found = _check(context, data, request)
         if found is None:
@@ -150,20 +159,23 @@ def append(state: LogState, data: Buffer | OwnRecords, request: AppendRequest) -
         raise
 
 
-def _check(
-    context: LogContext, data: Buffer | OwnRecords, request: AppendRequest
-) -> Analyzed | Accepted | None:
+def _check(context: LogContext, data: Appended, request: AppendRequest) -> _Found | None:
     """Check what needs no lock; None if there is nothing to append."""
-    limit_bytes = context.config.max_message_bytes
+    limit_bytes, policy = context.config.max_message_bytes, context.policy
     if isinstance(data, OwnRecords):
+        return data.accept(policy, limit_bytes, context.clock.now_ms(), request.on_rejected)
+    if isinstance(data, list):
         now_ms = context.clock.now_ms()
-        return data.accept(context.policy, limit_bytes, now_ms, request.on_rejected)
+        found = accept_together(data, policy=policy, max_batch_bytes=limit_bytes, now_ms=now_ms)
+        if found is None:
+            raise InvalidRecord("one of these batches has to be appended by itself")
+        return found
     if request.origin is AppendOrigin.CLIENT:
         now_ms = context.clock.now_ms()
-        taken = accept(data, policy=context.policy, max_batch_bytes=limit_bytes, now_ms=now_ms)
+        taken = accept(data, policy=policy, max_batch_bytes=limit_bytes, now_ms=now_ms)
         if taken is not None:
             return taken
-    found = analyze(
+    analyzed = analyze(
         data,
         origin=request.origin,
         leader_epoch=request.leader_epoch,
@@ -172,20 +184,22 @@ def _check(
         on_rejected=request.on_rejected,
         log_name=context.log_name,
     )
-    return found if found.valid_bytes > 0 else None
+    return analyzed if analyzed.valid_bytes > 0 else None
 
 
 def _append_locked(
     state: LogState,
-    data: Buffer | OwnRecords,
-    found: Analyzed | Accepted,
+    data: Appended,
+    found: _Found,
     request: AppendRequest,
     change: Change,
 ) -> AppendInfo:
     now_ms = state.context.clock.now_ms()
     if isinstance(found, Accepted):
         batches = _placed(state, found, request, now_ms)
-    elif isinstance(data, OwnRecords):
+    elif isinstance(found, AcceptedTogether):
+        batches = _placed_together(state, found, request)
+    elif isinstance(data, (OwnRecords, list)):
         raise InvariantError("records of this process were not accepted as a batch")
     elif request.assigns_offsets:
         batches = _assigned(state, data, found, request, now_ms)
@@ -269,6 +283,30 @@ def _placed(state: LogState, accepted: Accepted, request: AppendRequest, now_ms:
         epoch,
         True,  # is_uniform
         row[rows.PRODUCER_ID] >= 0,
+    )
+
+
+def _placed_together(
+    state: LogState, accepted: AcceptedTogether, request: AppendRequest
+) -> _Batches:
+    """Give the batches of several requests the offsets from the log's end on."""
+    data, columns = accepted.data, accepted.columns
+    first_offset, epoch = state.offsets.log_end.offset, request.leader_epoch
+    if first_offset > _NEAR_THE_END:
+        check_offsets_left(first_offset, int(columns.records_count.sum()))
+    next_offset = stamp_offsets(data, columns, first_offset, epoch)
+    return _Batches(
+        data,
+        columns,
+        columns.row(0),
+        first_offset,
+        next_offset - 1,
+        int(columns.max_timestamp.max()),
+        NO_TIMESTAMP,
+        len(data),
+        epoch,
+        True,  # is_uniform
+        int(columns.producer_id.max()) >= 0,
     )
 
 

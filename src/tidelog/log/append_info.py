@@ -1,4 +1,4 @@
-"""The result of an append. Kafka: ``LogAppendInfo``."""
+"""What is appended, and the result. Kafka: ``LogAppendInfo``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,12 @@ from tidelog.codec.compression import Codec
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tidelog.codec.layout import Buffer
+    from tidelog.records.validation.own_records import OwnRecords
     from tidelog.segment.offset_metadata import LogOffsetMetadata
+
+Appended: TypeAlias = "Buffer | OwnRecords | list[Buffer]"
+"""What is appended; a list has one batch each of several requests of clients."""
 
 HighWatermarkRule: TypeAlias = "Callable[[LogOffsetMetadata], LogOffsetMetadata | None]"
 """Returns how far the high watermark may be raised, given the log end; None: not at all."""

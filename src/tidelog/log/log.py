@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
     from tidelog.env.scheduler import Scheduler
-    from tidelog.log.append_info import HighWatermarkRule
+    from tidelog.log.append_info import Appended, HighWatermarkRule
     from tidelog.log.archived import ArchivedOffsets
     from tidelog.log.flush_times import FlushTimes
     from tidelog.log.listeners import Listeners, LogListener
@@ -189,7 +189,7 @@ class Log(ReadableLog, Closable):
 
     def append_as_leader(
         self,
-        records: Buffer | OwnRecords,
+        records: Appended,
         leader_epoch: int = 0,
         *,
         origin: AppendOrigin = AppendOrigin.CLIENT,
@@ -203,7 +203,8 @@ class Log(ReadableLog, Closable):
 
         Args:
             records: whole batches, the start of one more after them is left out; or records that
-                become one batch, for which ``origin`` is ``CLIENT``.
+                become one batch, for which ``origin`` is ``CLIENT``; or a list of batches of
+                clients, one each of several requests.
             leader_epoch: stamped into the batches.
             origin: who appends; it selects the checks.
             transaction_version: of the markers among the batches.
@@ -219,7 +220,10 @@ class Log(ReadableLog, Closable):
             DamagedLog: the log takes no appends before it is recovered; nothing was written.
             KafkaStorageError: the disk is full or failed, or the log is closed.
 
-        A batch that an idempotent producer sent before succeeds without being written again.
+        A batch that an idempotent producer sent before succeeds without being written again. A list
+        is refused with InvalidRecord unless each of its batches needs only offsets and the leader
+        epoch, and for any error, or a batch that was sent before, nothing of it is written: each
+        batch may then be appended by itself.
         """
         request = AppendRequest(
             leader_epoch,

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from tidelog.codec.layout import Buffer
     from tidelog.config.log_config import LogConfig
-    from tidelog.log.append_info import AppendInfo, HighWatermarkRule
+    from tidelog.log.append_info import Appended, AppendInfo, HighWatermarkRule
     from tidelog.log.listeners import LogListener
     from tidelog.log.log import Log
     from tidelog.manager.metrics.counters import Counters
@@ -328,7 +328,7 @@ class Partition(OfOneProcess, Told):
 
     def append_locked(
         self,
-        records: Buffer | OwnRecords,
+        records: Appended,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         transaction_version: int = UNKNOWN_TRANSACTION_VERSION,
         verification_guard: int = NO_GUARD,

@@ -25,7 +25,7 @@ from tidelog.testing.error_answers import code_named, error_answer, offered_api
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Self
 
     from tidelog.broker.client_request import Peer
@@ -252,6 +252,12 @@ class _Faults:
             return answers.handle(data, peer)
         found: list[Any] | Pending | None = fault(answers, header, data, peer)
         return found
+
+    def handle_together(
+        self, frames: Iterator[Bytes], peer: Peer
+    ) -> list[list[Any] | Pending | None]:
+        """Answer the first request: a fault is planned for each by itself."""
+        return [self.handle(next(frames), peer)]
 
 
 def _check_from(name: str, given: int, least: int) -> None:

@@ -57,6 +57,26 @@ def test_a_request_that_fails_is_repeated(kafka_broker: KafkaBroker) -> None:
     assert stored(kafka_broker) == [b"a"]
 
 
+def test_a_fault_meets_one_of_the_requests_that_come_together(kafka_broker: KafkaBroker) -> None:
+    """Each counts by itself, as they do in a broker without faults."""
+    from confluent_kafka import Producer
+
+    kafka_broker.logs.create_topic("t")
+    kafka_broker.fail("Produce", "MESSAGE_TOO_LARGE")
+    producer = Producer(
+        {"bootstrap.servers": kafka_broker.bootstrap_servers, "batch.num.messages": 1}
+    )
+    errors: list[Any] = []
+    for number in range(50):
+        value = b"%d" % number
+        producer.produce("t", value, on_delivery=lambda error, _: errors.append(error))
+    assert producer.flush(PATIENCE_S) == 0
+
+    assert [error.name() for error in errors if error] == ["MSG_SIZE_TOO_LARGE"]
+    assert len(stored(kafka_broker)) == 49
+    assert kafka_broker.requests["Produce"] == 50
+
+
 @pytest.mark.parametrize("carried_out", [True, False])
 def test_a_lost_answer_does_not_double_a_record(
     kafka_broker: KafkaBroker, carried_out: bool

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.unit.broker.test_connection import Line, frame, numbers, produce, with_home
+from tests.machinery.broker_line import Line, frame, numbers, produce, with_home
 
 if TYPE_CHECKING:
     from tests.machinery.broker_home import BrokerHome

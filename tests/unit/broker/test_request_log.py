@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.unit.broker.test_connection import (
+from tests.machinery.broker_line import (
     Line,
     fetch,
     frame,

@@ -1,4 +1,4 @@
-"""The fast path of an append: one ordinary client batch, checked in one call."""
+"""The fast path of an append: ordinary client batches, checked in one call."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tidelog.codec.compression import Codec
 from tidelog.kernels import rows
-from tidelog.kernels.accept_kernel import accept_batch
+from tidelog.kernels.accept_kernel import accept_batches
 from tidelog.records.batch import BATCH_HEADER, BatchFlags
 from tidelog.records.builder import BatchSpec, build_batch, pack_batch
 from tidelog.records.memory import walk
@@ -43,7 +43,7 @@ def test_an_ordinary_batch_is_accepted_with_its_header(
     """A whole, uncompressed, dense batch within the limits is accepted, with its header row."""
     data = build_batch(RECORDS, **fields)
 
-    is_taken, row = accepted(run(accept_batch), data)
+    is_taken, row = accepted(run(accept_batches), data)
 
     assert is_taken
     assert row.tolist() == walk(data).batches.array.tolist()
@@ -90,13 +90,13 @@ def test_an_ordinary_batch_is_accepted_with_its_header(
 )
 def test_an_unusual_batch_is_not_accepted(run: Callable[[Any], Any], data: bytes) -> None:
     """A batch that is invalid or merely unusual is left to plain code."""
-    assert not accepted(run(accept_batch), data)[0]
+    assert not accepted(run(accept_batches), data)[0]
 
 
 @pytest.mark.parametrize("rules", [(True, 0, 2_000), (False, 1_001, 2_000), (False, 0, 1_004)])
 def test_records_that_break_a_rule_are_not_accepted(run: Callable[[Any], Any], rules: Any) -> None:
     """A missing key, or a timestamp outside the limits, is not accepted."""
-    assert not accepted(run(accept_batch), build_batch(RECORDS), rules)[0]
+    assert not accepted(run(accept_batches), build_batch(RECORDS), rules)[0]
 
 
 def test_offsets_with_a_gap_are_not_accepted(
@@ -107,13 +107,31 @@ def test_offsets_with_a_gap_are_not_accepted(
     area = record(0, 0) + record(5, 2)
     whole = header._replace(length=BATCH_HEADER.size - 12 + len(area))
 
-    assert not accepted(run(accept_batch), pack_batch(whole, area))[0]
+    assert not accepted(run(accept_batches), pack_batch(whole, area))[0]
 
 
-def test_there_is_one_column_to_fill(run: Callable[[Any], Any]) -> None:
-    """The output has exactly one column."""
-    data = np.frombuffer(build_batch(RECORDS), np.uint8)
+def test_each_column_takes_one_batch(run: Callable[[Any], Any]) -> None:
+    """As many batches as columns are accepted, and no other number; each has its header."""
+    batches = [build_batch(RECORDS), build_batch(RECORDS[:1], **PRODUCER), build_batch(RECORDS)]
+    data = b"".join(batches)
 
-    for columns in (0, 2):
+    found = {}
+    for columns in range(5):
         out = np.zeros((rows.BATCH_COLUMNS, columns), np.int64)
-        assert not run(accept_batch)(data, False, 0, 2_000, out)
+        found[columns] = run(accept_batches)(np.frombuffer(data, np.uint8), False, 0, 2_000, out)
+        if columns == 3:
+            assert out.tolist() == walk(data).batches.array.tolist()
+
+    assert found == {0: False, 1: False, 2: False, 3: True, 4: False}
+
+
+@pytest.mark.parametrize("at", range(3))
+def test_one_unusual_batch_is_enough_to_refuse_all(run: Callable[[Any], Any], at: int) -> None:
+    """Wherever it is among the others."""
+    batches = [build_batch(RECORDS)] * 3
+    batches[at] = repacked(max_timestamp=1_004)
+    out = np.zeros((rows.BATCH_COLUMNS, 3), np.int64)
+
+    data = np.frombuffer(b"".join(batches), np.uint8)
+
+    assert not run(accept_batches)(data, False, 0, 2_000, out)

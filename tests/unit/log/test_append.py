@@ -33,6 +33,7 @@ from tidelog.testing import ManualClock, build_batch
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tidelog.codec.layout import Buffer
     from tidelog.config.log_config import LogConfig
     from tidelog.log.log import Log
     from tidelog.records.builder import BatchFields
@@ -662,3 +663,55 @@ def test_an_error_of_the_disk_names_the_log_and_its_directory() -> None:
         log.append_as_leader(batch(b"a"))
     with pytest.raises(KafkaStorageError, match=r"^flights-0: /data is offline"):
         log.append_as_leader(batch(b"a"))
+
+
+@pytest.mark.usefixtures("kernels")
+def test_batches_of_several_requests_are_appended_with_one_write() -> None:
+    """The files are those of appends one after the other."""
+    each, together = LogHome(index_interval_bytes=100), LogHome(index_interval_bytes=100)
+    batches: list[Buffer] = [batch(b"a"), produced(0), batch(b"b", b"c"), produced(1, 2)]
+    log = each.open()
+    infos = [log.append_as_leader(one, 3) for one in batches]
+    writes = len(together.fs.operations)
+
+    info = together.open().append_as_leader(batches, 3)
+
+    assert (info.first_offset, info.last_offset) == (infos[0].first_offset, infos[-1].last_offset)
+    assert info.valid_bytes == sum(one.valid_bytes for one in infos)
+    written = [path for name, path in together.fs.operations[writes:] if name == "pwrite"]
+    assert sum(path.endswith(".log") for path in written) == 1
+    for home in (each, together):
+        home.power_cut("all")
+    assert {name: together.read(name) for name in together.files()} == {
+        name: each.read(name) for name in each.files()
+    }
+
+
+@pytest.mark.usefixtures("kernels")
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [
+        (batch(b"x", codec=Codec.GZIP), InvalidRecord),
+        (batch(b"x")[:-1], InvalidRecord),
+        (batch(b"x") * 2, InvalidRecord),
+        (produced(1), OutOfOrderSequenceNumber),
+        (produced(7), OutOfOrderSequenceNumber),
+    ],
+    ids=["compressed", "cut off", "two", "sent before", "not the next"],
+)
+def test_of_batches_together_all_or_none_are_appended(
+    wrong: bytes, error: type[KafkaError]
+) -> None:
+    """One that has to be appended by itself, or is refused, leaves the log as it was."""
+    home = LogHome()
+    log = home.open()
+    log.append_as_leader(produced(0, 2))
+    before = {name: home.read(name) for name in home.files()}
+
+    with pytest.raises(error):
+        log.append_as_leader([batch(b"a"), wrong, batch(b"b")])
+
+    assert {name: home.read(name) for name in home.files()} == before
+    assert log.log_end_offset == 2
+    log.append_as_leader([batch(b"a"), produced(2)])
+    assert log.log_end_offset == 4

@@ -58,23 +58,32 @@ class Appends:
         that is cancelled before its turn has come drops the call; later it waits for the end of the
         call.
         """
-        queue = self._queues.get(partition)
         # After a crash each log begins an epoch: with two syncs each, they took seconds together.
         is_long = is_long or partition.begins_epoch
-        if queue is None and not is_long:
-            with partition.listeners:
-                log = partition.try_lock()
-                if log is not None:
-                    try:
-                        return append()
-                    finally:
-                        partition.unlock(log)
+        if not is_long:
+            found = self.at_once(partition, append)
+            if found is not None:
+                return found[0]
+        queue = self._queues.get(partition)
         if queue is None:
             queue = self._queues[partition] = _Queue(partition)
             self._begin(self._run(queue))
         waiting = ThreadCall(append)
         queue.calls.append((waiting, is_long))
         return self._begin(waiting.result())
+
+    def at_once(self, partition: Partition, append: Callable[[], T]) -> tuple[T] | None:
+        """Call ``append`` and return what it returns; None: others hold the partition, or wait."""
+        if partition in self._queues:
+            return None
+        with partition.listeners:
+            log = partition.try_lock()
+            if log is None:
+                return None
+            try:
+                return (append(),)
+            finally:
+                partition.unlock(log)
 
     async def run(self, partition: Partition, append: Callable[[], T]) -> T:
         """As ``call``, awaited."""

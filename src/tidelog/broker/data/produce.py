@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,11 +30,14 @@ from tidelog.records.scan import whole_batch_size
 from tidelog.records.validation.record_rules import NO_KEY
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tidelog.broker.client_request import Answer, Request
     from tidelog.broker.data.appends import Appends
     from tidelog.broker.data.flushes import Flushes
     from tidelog.broker.transactions.verification import Verification
     from tidelog.codec.varint import Bytes
+    from tidelog.log.append_info import AppendInfo
     from tidelog.manager.log_manager import LogManager
     from tidelog.manager.partition import Partition
 
@@ -80,13 +84,72 @@ class Produce:
             raise Disconnect(f"version {request.version} of Produce is not served")
         if request.values["transactionalId"] is None and _has_transactional(request):
             return self._answered(request, _unauthorized(request), [])
+        return self._handle(request, {})
+
+    def may_be_together(self, request: Request) -> bool:
+        """Whether each batch of a request may be appended together with those of other requests."""
+        values = request.values
+        if request.api.name != "Produce" or request.version < FIRST_SERVED_VERSION:
+            return False
+        if values["transactionalId"] is not None or values["acks"] not in {ALL_REPLICAS, 1}:
+            return False
+        return all(
+            len(one["records"] or ()) >= BATCH_HEADER.size
+            and not BATCH_HEADER.unpack_field("attributes", one["records"])
+            for topic in values["topicData"]
+            for one in topic["partitionData"]
+        )
+
+    def handle_together(self, requests: Sequence[Request]) -> list[Answer]:
+        """Answer requests that came together, all of which ``may_be_together``, as ``handle``.
+
+        What they bring for one partition is appended with one write, if no batch needs more.
+        """
+        given: dict[tuple[str, int], list[dict[str, Any]]] = {}
+        for request in requests:
+            for topic in request.values["topicData"]:
+                for one in topic["partitionData"]:
+                    given.setdefault((topic["name"], one["index"]), []).append(one)
+        done: dict[int, _Appended] = {}
+        for (name, number), parts in given.items():
+            if len(parts) > 1 and name not in INTERNAL_SETTINGS:
+                with suppress(KafkaError):  # each is appended by itself, and hears its own error
+                    self._append_together(name, number, parts, done)
+        return [self._handle(request, done) for request in requests]
+
+    def _append_together(
+        self, topic: str, number: int, parts: list[dict[str, Any]], done: dict[int, _Appended]
+    ) -> None:
+        """Append the batches of some requests, unless that has to wait; note each as ``done``.
+
+        Raises KafkaError if one of them has to be appended by itself; nothing was appended then.
+        """
+        partition = partition_at_once(self._manager, topic, number)
+        if partition.begins_epoch:  # which takes long
+            return
+        batches = [part["records"] for part in parts]
+        found = self._appends.at_once(partition, partial(partition.append_locked, batches))
+        if found is None or found[0].is_duplicate:
+            return
+        offset = found[0].first_offset
+        for part in parts:
+            done[id(part)] = partition, _appended(part["index"], found[0], offset)
+            offset += 1 + BATCH_HEADER.unpack_field("last_offset_delta", part["records"])
+
+    def _handle(self, request: Request, done: dict[int, _Appended]) -> Answer:
+        """As ``handle``; ``done`` are the parts of the request that were appended before."""
         appended: list[_Appended] = []
         responses: list[dict[str, Any]] = []
         waiting: list[asyncio.Task[Any]] = []
         for topic in request.values["topicData"]:
             name, found = topic["name"], []
             for given in topic["partitionData"]:
-                one = self._begin(request, name, given, appended)
+                known = done.get(id(given))
+                if known is None:
+                    one = self._begin(request, name, given, appended)
+                else:
+                    appended.append(known)
+                    one = known[1]
                 found.append(one)
                 if not isinstance(one, dict):
                     waiting.append(one)
@@ -168,12 +231,7 @@ class Produce:
             return answer
         except Exception:  # noqa: BLE001 - as above
             return _failed_unexpectedly(partition.topic, number)
-        answer = {
-            "index": number,
-            "baseOffset": info.first_offset,
-            "logAppendTimeMs": info.log_append_time,
-            "logStartOffset": info.log_start_offset,
-        }
+        answer = _appended(number, info, info.first_offset)
         appended.append((partition, answer))
         return answer
 
@@ -206,6 +264,15 @@ class _Flushed(Later):
         self._left -= 1
         if not self._left:
             self.give(self._answer)
+
+
+def _appended(number: int, info: AppendInfo, first_offset: int) -> dict[str, Any]:
+    return {
+        "index": number,
+        "baseOffset": first_offset,
+        "logAppendTimeMs": info.log_append_time,
+        "logStartOffset": info.log_start_offset,
+    }
 
 
 def _check_all_taken(responses: list[dict[str, Any]]) -> None:

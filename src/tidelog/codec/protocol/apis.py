@@ -27,6 +27,7 @@ SIZE_BYTES: Final = _SIZE.size
 """Bytes of the size before each request and response."""
 API_VERSIONS: Final = 18
 """The number of the request that a client begins with."""
+PRODUCE: Final = 0
 
 
 class Api:

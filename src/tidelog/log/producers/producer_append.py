@@ -192,7 +192,7 @@ class ProducerAppendInfo:
         if batch.producer_epoch != self.updated.producer_epoch:
             if first != 0 and self.updated.producer_epoch != NO_PRODUCER_EPOCH:
                 raise self._out_of_order(batch, NO_SEQUENCE)
-        elif self.current.producer_epoch != NO_PRODUCER_EPOCH:
+        elif self.current.producer_epoch != NO_PRODUCER_EPOCH or not self.updated.is_empty:
             last = self._last_sequence(batch.producer_epoch)
             if not (first == last + 1 or (first == 0 and last == INT32_MAX)):
                 raise self._out_of_order(batch, last)

@@ -1,8 +1,8 @@
 """The fast path of an append, for the batch that nearly every append is.
 
-It takes one uncompressed client batch that needs only offsets and a leader epoch. Anything else
-goes through ``analyze`` and ``validate``, which check it again and report errors. Kafka:
-``LogValidator``.
+It takes uncompressed client batches that need only offsets and a leader epoch: one, or one each of
+several requests. Anything else goes through ``analyze`` and ``validate``, which check it again and
+report errors. Kafka: ``LogValidator``.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from tidelog.codec.compression import Codec
+from tidelog.codec.layout import byte_view
 from tidelog.kernels import rows
 from tidelog.kernels.runtime.gate import use_kernels
 from tidelog.records.array_rows import as_bytes
@@ -22,9 +23,10 @@ from tidelog.records.validation.record_rules import time_limits
 from tidelog.records.validation.stamp import stamp_in_place, stamp_prefix
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from tidelog.codec.layout import Buffer
+    from tidelog.records.array_rows import Bytes, Ints
     from tidelog.records.validation.policy import LeaderPolicy
 
 
@@ -70,6 +72,19 @@ class Accepted(NamedTuple):
         return data, BatchColumns.of_rows([row]), row
 
 
+class AcceptedTogether(NamedTuple):
+    """Batches of several requests that may be appended as one; ``data`` holds nothing else."""
+
+    data: bytearray
+    columns: BatchColumns
+    source_codec: Codec = Codec.NONE
+
+    @property
+    def last_offset_of_first_batch(self) -> int:
+        """The last offset of the first batch (inclusive)."""
+        return self.columns.row(0)[rows.LAST_OFFSET]
+
+
 def accept(
     data: Buffer, *, policy: LeaderPolicy, max_batch_bytes: int, now_ms: int
 ) -> Accepted | None:
@@ -83,23 +98,39 @@ def accept(
 
     Also returns None while no kernels are loaded, since plain code would do the same work twice.
     """
-    if not policy.keeps_plain:
-        return None
-    if not use_kernels(_PLAIN_BYTES):
-        return None
     array = as_bytes(data)
     if array.nbytes > max_batch_bytes:
         return None
-    row = np.empty((rows.BATCH_COLUMNS, 1), np.int64)
-    limits = time_limits(now_ms, policy.timestamp_before_max_ms, policy.timestamp_after_max_ms)
-    if not _kernel()(array, policy.needs_keys, *limits, row):
+    found = _headers(array, 1, policy, now_ms)
+    return None if found is None else Accepted(data, found[:, 0].tolist())
+
+
+def accept_together(
+    parts: Sequence[Buffer], *, policy: LeaderPolicy, max_batch_bytes: int, now_ms: int
+) -> AcceptedTogether | None:
+    """Accept the batches of several requests at once if ``accept`` takes each; else None.
+
+    Arguments as there. The batches are copied.
+    """
+    if not policy.keeps_plain or max(map(len, parts)) > max_batch_bytes:
         return None
-    return Accepted(data, row[:, 0].tolist())
+    data = bytearray().join(map(byte_view, parts))
+    found = _headers(as_bytes(data), len(parts), policy, now_ms)
+    return None if found is None else AcceptedTogether(data, BatchColumns(found))
+
+
+def _headers(array: Bytes, count: int, policy: LeaderPolicy, now_ms: int) -> Ints | None:
+    """Return the headers of ``count`` batches, a column each, if all are ordinary."""
+    if not policy.keeps_plain or not use_kernels(_PLAIN_BYTES):
+        return None
+    found = np.empty((rows.BATCH_COLUMNS, count), np.int64)
+    limits = time_limits(now_ms, policy.timestamp_before_max_ms, policy.timestamp_after_max_ms)
+    return found if _kernel()(array, policy.needs_keys, *limits, found) else None
 
 
 @cache
 def _kernel() -> Callable[..., bool]:
     """Return the kernel, imported once: the statement takes longer than a call of the kernel."""
-    from tidelog.kernels.accept_kernel import accept_batch  # noqa: PLC0415 - compiles when imported
+    from tidelog.kernels.accept_kernel import accept_batches  # noqa: PLC0415 - compiles when imported
 
-    return accept_batch
+    return accept_batches

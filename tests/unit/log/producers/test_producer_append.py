@@ -107,6 +107,16 @@ def test_a_new_epoch_begins_at_sequence_zero() -> None:
         ProducerAppendInfo(KNOWN, CLIENT).append(data(17, epoch=6))
 
 
+def test_of_a_new_producer_only_the_first_sequence_is_free() -> None:
+    """The next batch of one append follows, as it does where each is appended by itself."""
+    info = ProducerAppendInfo(UNKNOWN, CLIENT)
+    info.append(data(7))
+
+    with pytest.raises(OutOfOrderSequenceNumber):
+        info.append(data(9, offset=18))
+    info.append(data(8, offset=18))
+
+
 def test_after_only_a_marker_sequence_zero_is_required() -> None:
     """A marker fixes the epoch, so the first data batch has sequence 0.
 

@@ -1,0 +1,156 @@
+"""Requests that come with one read of a socket, and whose batches are appended together."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.machinery.broker_home import held
+from tests.machinery.broker_line import Line, numbers, produce, settled, with_home
+
+from tidelog.broker.room import Room
+from tidelog.codec.protocol.apis import api_named
+from tidelog.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.machinery.broker_home import BrokerHome
+
+pytestmark = pytest.mark.usefixtures("kernels")
+
+VERSION = 9
+"""Of Produce, as ``produce`` makes it."""
+
+
+def writes(home: BrokerHome) -> int:
+    """Return how often records were written so far."""
+    return sum(name == "pwrite" and ".log" in path for name, path in home.files.operations)
+
+
+def said(line: Line) -> list[tuple[int, ErrorCode]]:
+    """Return of each answer the offset and the code."""
+    api, found = api_named("Produce"), []
+    for answer in line.answers():
+        (topic,) = api.read_response(VERSION, answer, 5)["responses"]
+        (part,) = topic["partitionResponses"]
+        found.append((part["baseOffset"], ErrorCode(part["errorCode"])))
+    return found
+
+
+async def until(is_there: Callable[[], bool]) -> None:
+    """Wait for something."""
+    async with asyncio.timeout(10):
+        while not is_there():  # noqa: ASYNC110 - nothing rings
+            await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+def test_what_comes_together_is_written_once_for_each_partition(acks: int) -> None:
+    """Each request has its own answer, in order."""
+
+    async def test(home: BrokerHome) -> None:
+        home.create_with_epoch("u")
+        line, before = Line(home), writes(home)
+
+        line.feed(b"".join(produce(number, 10, acks, "tu"[number % 2]) for number in range(6)))
+
+        await until(lambda: len(numbers(line)) == 6)
+        assert numbers(line) == [0, 1, 2, 3, 4, 5]
+        assert said(line) == [(number // 2, ErrorCode.NONE) for number in range(6)]
+        assert writes(home) - before == 2
+
+    with_home(test)
+
+
+def test_a_full_disk_refuses_only_what_does_not_fit() -> None:
+    """Where the common write fails, each is written by itself."""
+
+    async def test(home: BrokerHome) -> None:
+        line = Line(home)
+        home.files.fail("pwrite", ".log", OSError(errno.ENOSPC, "full"))
+
+        line.feed(produce(0) + produce(1))
+
+        assert said(line) == [(0, ErrorCode.NONE), (1, ErrorCode.NONE)]
+        home.files.fail("pwrite", ".log", OSError(errno.ENOSPC, "full"), count=2)
+        line.feed(produce(2) + produce(3))
+        assert said(line)[2:] == [(-1, ErrorCode.KAFKA_STORAGE_ERROR), (2, ErrorCode.NONE)]
+
+    with_home(test)
+
+
+def test_those_of_a_held_partition_wait_in_their_order() -> None:
+    """Others of the same read are appended at once, and what comes later waits for all."""
+
+    async def test(home: BrokerHome) -> None:
+        home.create_with_epoch("u")
+        line, sizes = Line(home), (1, 2, 3, 4)
+        with held(home):
+            line.feed(b"".join(produce(size, size) for size in sizes))
+            line.feed(produce(5, topic="u") + produce(6, topic="u"))
+            await settled()
+            assert not numbers(line)
+
+        await until(lambda: len(numbers(line)) == 6)
+        assert numbers(line) == [1, 2, 3, 4, 5, 6]
+        found = [record.value for record in home.logs.partition("t", 0).log.records(0)]
+        assert found == [bytes(size) for size in sizes]
+
+    with_home(test)
+
+
+def test_one_that_cannot_be_read_ends_the_connection_after_the_answers_before_it() -> None:
+    """And hides none of the requests before it."""
+
+    async def test(home: BrokerHome) -> None:
+        line = Line(home)
+        bad = bytearray(produce(2))
+        bad[6:8] = b"\x00\x63"  # a version that is not offered
+
+        line.feed(produce(0) + produce(1) + bytes(bad) + produce(3))
+
+        assert numbers(line) == [0, 1]
+        assert line.wire.is_closed
+        assert home.logs.partition("t", 0).log.log_end_offset == 2
+
+    with_home(test)
+
+
+def test_a_client_that_fills_its_buffer_gets_a_wide_one_where_there_is_room() -> None:
+    """More then comes together; a connection has it until it ends."""
+
+    async def test(home: BrokerHome) -> None:
+        room = Room(home.config)
+        data = b"".join(produce(number, 9_000) for number in range(8))
+
+        def widened() -> bool:
+            line = Line(home, room)
+            usual = len(line.connection.get_buffer(-1))
+            line.feed(data)
+            assert len(numbers(line)) == 8
+            lines.append(line)
+            return len(line.connection.get_buffer(-1)) > usual
+
+        lines: list[Line] = []
+        assert [widened() for _ in range(258)] == [True] * 256 + [False] * 2
+        lines[0].connection.close()
+        assert widened()
+
+    with_home(test)
+
+
+def test_a_part_of_a_large_request_widens_no_buffer() -> None:
+    """It waits for room, as all large requests do."""
+
+    async def test(home: BrokerHome) -> None:
+        room = Room(home.config)
+        first, second = Line(home, room), Line(home, room)
+        first.feed(produce(1, 150_000)[:100_000])
+
+        with pytest.raises(BlockingIOError):
+            second.feed(produce(1, 150_000))
+
+    with_home(test, socket_request_max_bytes=200_000, queued_max_request_bytes=200_000)
