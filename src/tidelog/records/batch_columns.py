@@ -201,6 +201,8 @@ class Survey(NamedTuple):
 
 def survey(batches: BatchColumns) -> Survey:
     """Summarize one or more batches; the rows ``SURVEY_...`` of the kernels define each number."""
+    if len(batches) == 1:
+        return _survey_one(batches.row(0))
     array = np.ascontiguousarray(batches.array)
     if use_kernels(array.shape[1] * BATCH_HEADER.size):
         from tidelog.kernels.survey import survey_batches  # noqa: PLC0415 - compiles when imported
@@ -221,6 +223,22 @@ def survey(batches: BatchColumns) -> Survey:
         has_base_offset=int((batches.base_offset[magic >= MAGIC_V2] != 0).any()),
         are_offsets_rising=int((last[1:] > last[:-1]).all()),
         is_uniform=int((epoch == epoch[0]).all() and (magic == magic[0]).all()),
+    )
+
+
+def _survey_one(row: list[int]) -> Survey:
+    """Summarize one batch, as nearly every append is."""
+    codec = row[rows.ATTRIBUTES] & BatchFlags.CODEC
+    return Survey(
+        row[rows.SIZE],
+        row[rows.MAX_TIMESTAMP],
+        row[rows.LEADER_EPOCH],
+        row[rows.PRODUCER_ID],
+        codec,
+        codec,
+        int(row[rows.MAGIC] >= MAGIC_V2 and row[rows.BASE_OFFSET] != 0),
+        1,  # are_offsets_rising
+        1,  # is_uniform
     )
 
 
