@@ -281,8 +281,10 @@ class Connection(asyncio.BufferedProtocol):
             return
         there = self._filled - self._start
         target = self._buffer
-        # Not for a part of a request alone, which is to wait for room as all large ones do.
-        if self._start and self._filled == len(target) == _BUFFER_BYTES and self._room.widen(self):
+        # Not for a part of a request alone, which is to wait for room as all large ones do; nor for
+        # small ones: other clients wait until all that are in the buffer are answered.
+        is_full = self._start and self._filled == len(target) == _BUFFER_BYTES
+        if is_full and needed > _BUFFER_BYTES // _MOST_PENDING and self._room.widen(self):
             self._usual_bytes = _WIDE_BUFFER_BYTES
         if len(target) < self._usual_bytes and needed <= self._usual_bytes:
             target = _new_buffer(self._usual_bytes)

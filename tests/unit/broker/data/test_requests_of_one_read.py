@@ -142,6 +142,21 @@ def test_a_client_that_fills_its_buffer_gets_a_wide_one_where_there_is_room() ->
     with_home(test)
 
 
+def test_small_requests_widen_no_buffer() -> None:
+    """Hundreds come together anyway, and other clients wait for all of them."""
+
+    async def test(home: BrokerHome) -> None:
+        line = Line(home)
+        usual = len(line.connection.get_buffer(-1))
+
+        line.feed(b"".join(produce(number, 800) for number in range(200)))
+
+        assert len(numbers(line)) == 200
+        assert len(line.connection.get_buffer(-1)) == usual
+
+    with_home(test)
+
+
 def test_a_part_of_a_large_request_widens_no_buffer() -> None:
     """It waits for room, as all large requests do."""
 
