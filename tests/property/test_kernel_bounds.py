@@ -155,7 +155,8 @@ def read(pages: Pages, rng: random.Random) -> None:
     survey_batches(seen, pages.numbers(np.zeros(rows.SURVEY_COLUMNS - rng.randrange(2))))
     entries = pages.table(rows.ENTRY_COLUMNS, max(found - rng.randrange(2), 0))
     plan_index_entries(seen, rng.choice(HOSTILE), 0, -1, -1, rng.randrange(400), entries)
-    accept_batches(data, False, 0, 10**13, pages.table(rows.BATCH_COLUMNS, rng.randrange(3)))
+    headers = pages.table(rows.BATCH_COLUMNS, rng.randrange(3))
+    accept_batches(data, rng.random() < 0.5, False, 0, 10**13, headers)
     crc32c(data, rng.choice((0, 1, -1)), data.size - rng.randrange(2))
     areas = np.zeros((rows.AREA_COLUMNS, found), np.int64)
     areas[rows.AREA_START] = out[rows.POSITION, :found] + rows.HEADER_BYTES

@@ -107,7 +107,7 @@ def test_what_is_accepted_at_once_plain_code_takes_as_it_is(
     found = []
     for kernel in (accept_batches, as_python(accept_batches)):
         out = np.zeros((rows.BATCH_COLUMNS, 1), np.int64)
-        is_accepted = kernel(array(data), need_key, not_before_ms, not_after_ms, out)
+        is_accepted = kernel(array(data), False, need_key, not_before_ms, not_after_ms, out)
         found.append((is_accepted, out.tolist() if is_accepted else None))
 
     now = 0

@@ -1,7 +1,8 @@
 """The fast path of an append: ordinary client batches, checked in a single call.
 
 A batch that is invalid, or needs anything besides offsets and a leader epoch, is left to plain
-code, which checks it again and reports the reason. Kafka: ``LogValidator``, the case of in-place
+code, which checks it again and reports the reason. No kernel decompresses: the records of
+compressed batches are left to the caller. Kafka: ``LogValidator``, the case of in-place
 assignment.
 """
 
@@ -16,6 +17,7 @@ from tidelog.kernels.rows import (
     BASE_OFFSET,
     BASE_SEQUENCE,
     BASE_TIMESTAMP,
+    CODEC_BITS,
     HEADER_BYTES,
     LAST_OFFSET,
     MAX_TIMESTAMP,
@@ -36,10 +38,11 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
-@kernel(f"boolean({BYTES}, boolean, int64, int64, {WRITABLE_TABLE})")
+@kernel(f"boolean({BYTES}, boolean, boolean, int64, int64, {WRITABLE_TABLE})")
 def accept_batches(
     data: npt.NDArray[np.uint8],
-    need_key: bool,  # noqa: FBT001 - numba takes arguments by position
+    is_any_codec: bool,  # noqa: FBT001 - numba takes arguments by position
+    need_key: bool,  # noqa: FBT001 - as above
     not_before_ms: int,
     not_after_ms: int,
     out: npt.NDArray[np.int64],
@@ -47,10 +50,10 @@ def accept_batches(
     """Return whether ``data`` is batches that lack only their offsets and leader epoch.
 
     There is one for each column of ``out``, which is filled with the header as in ``walk_batches``.
-    Each batch is whole, of magic 2, and its CRC matches; it has no codec, control records or append
-    time; its offsets are 0, 1, 2 up to the count; it has a sequence if it has a producer; its
-    records follow the rules of ``validate_records``, and their greatest timestamp is the one in the
-    header.
+    Each batch is whole, of magic 2, and its CRC matches; it has no control records or append time;
+    its offsets are 0, 1, 2 up to the count; it has a sequence if it has a producer; its records
+    follow the rules of ``validate_records``, and their greatest timestamp is the one in the header.
+    With ``is_any_codec`` it may be compressed: then its records were not looked at.
     """
     wanted = out.shape[1]
     count, end, _ = walk_batches(data, 0, data.size, True, ANY_OFFSET, 0, out)
@@ -67,6 +70,10 @@ def accept_batches(
             return False
         if out[PRODUCER_ID, each] >= 0 and out[BASE_SEQUENCE, each] < 0:
             return False
+        if out[ATTRIBUTES, each] & CODEC_BITS:
+            if not is_any_codec:
+                return False
+            continue
         if area_status(start, stop, data.size, records, records) != OK:
             return False
         status, _, greatest, is_dense = check_records(

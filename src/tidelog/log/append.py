@@ -43,7 +43,7 @@ from tidelog.records.validation.accept import (
     accept,
     accept_together,
 )
-from tidelog.records.validation.analyze import analyze
+from tidelog.records.validation.analyze import Analyzed, analyze
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.records.validation.own_records import OwnRecords
 from tidelog.records.validation.rejection import Rejection, ignore_rejections
@@ -62,7 +62,6 @@ if TYPE_CHECKING:
     from tidelog.log.producers.producer_entry import BatchMetadata
     from tidelog.log.state import LogState
     from tidelog.records.batch_columns import BatchColumns
-    from tidelog.records.validation.analyze import Analyzed
     from tidelog.records.validation.rejection import OnRejected
 
     _Found = Analyzed | Accepted | AcceptedTogether
@@ -240,7 +239,7 @@ def _append_locked(
         came_bytes,
         epoch,
         False,  # is_duplicate
-        found.codec if isinstance(found, Accepted) else found.source_codec,
+        found.source_codec if isinstance(found, Analyzed) else found.codec,
         found.last_offset_of_first_batch,
         batches.records_converted,
     )
@@ -294,19 +293,19 @@ def _placed_together(
     first_offset, epoch = state.offsets.log_end.offset, request.leader_epoch
     if first_offset > _NEAR_THE_END:
         check_offsets_left(first_offset, int(columns.records_count.sum()))
-    next_offset = stamp_offsets(data, columns, first_offset, epoch)
+    next_offset, seen = stamp_offsets(data, columns, first_offset, epoch), survey(columns)
     return _Batches(
         data,
         columns,
         columns.row(0),
         first_offset,
         next_offset - 1,
-        int(columns.max_timestamp.max()),
+        seen.greatest_timestamp,
         NO_TIMESTAMP,
         len(data),
         epoch,
         True,  # is_uniform
-        int(columns.producer_id.max()) >= 0,
+        seen.greatest_producer_id >= 0,
     )
 
 

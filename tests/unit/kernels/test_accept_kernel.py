@@ -27,7 +27,7 @@ def accepted(
     kernel: Any, data: bytes, rules: tuple[Any, ...] = (False, 0, 2_000)
 ) -> tuple[Any, Any]:
     out = np.zeros((rows.BATCH_COLUMNS, 1), np.int64)
-    return kernel(np.frombuffer(data, np.uint8), *rules, out), out
+    return kernel(np.frombuffer(data, np.uint8), False, *rules, out), out
 
 
 def repacked(**fields: int) -> bytes:
@@ -118,7 +118,9 @@ def test_each_column_takes_one_batch(run: Callable[[Any], Any]) -> None:
     found = {}
     for columns in range(5):
         out = np.zeros((rows.BATCH_COLUMNS, columns), np.int64)
-        found[columns] = run(accept_batches)(np.frombuffer(data, np.uint8), False, 0, 2_000, out)
+        found[columns] = run(accept_batches)(
+            np.frombuffer(data, np.uint8), False, False, 0, 2_000, out
+        )
         if columns == 3:
             assert out.tolist() == walk(data).batches.array.tolist()
 
@@ -134,4 +136,17 @@ def test_one_unusual_batch_is_enough_to_refuse_all(run: Callable[[Any], Any], at
 
     data = np.frombuffer(b"".join(batches), np.uint8)
 
-    assert not run(accept_batches)(data, False, 0, 2_000, out)
+    assert not run(accept_batches)(data, False, False, 0, 2_000, out)
+
+
+def test_of_a_compressed_batch_only_the_header_is_checked(run: Callable[[Any], Any]) -> None:
+    """It is accepted where the topic takes any codec; its records are left to the caller."""
+    plain, packed = build_batch(RECORDS), build_batch(RECORDS, codec=Codec.LZ4)
+    late = pack_batch(BATCH_HEADER.unpack(packed)._replace(max_timestamp=9), packed[61:])
+    found = {}
+    for name, data, count in (("mixed", plain + packed + late, 3), ("cut", packed[:-1], 1)):
+        out = np.zeros((rows.BATCH_COLUMNS, count), np.int64)
+        array = np.frombuffer(data, np.uint8)
+        found[name] = [run(accept_batches)(array, one, False, 0, 2_000, out) for one in (1, 0)]
+
+    assert found == {"mixed": [True, False], "cut": [False, False]}

@@ -669,7 +669,12 @@ def test_an_error_of_the_disk_names_the_log_and_its_directory() -> None:
 def test_batches_of_several_requests_are_appended_with_one_write() -> None:
     """The files are those of appends one after the other."""
     each, together = LogHome(index_interval_bytes=100), LogHome(index_interval_bytes=100)
-    batches: list[Buffer] = [batch(b"a"), produced(0), batch(b"b", b"c"), produced(1, 2)]
+    batches: list[Buffer] = [
+        batch(b"a"),
+        produced(0),
+        batch(b"b", b"c", codec=Codec.LZ4),
+        produced(1, 2),
+    ]
     log = each.open()
     infos = [log.append_as_leader(one, 3) for one in batches]
     writes = len(together.fs.operations)
@@ -691,13 +696,13 @@ def test_batches_of_several_requests_are_appended_with_one_write() -> None:
 @pytest.mark.parametrize(
     ("wrong", "error"),
     [
-        (batch(b"x", codec=Codec.GZIP), InvalidRecord),
+        (batch(b"x", base_offset=3), InvalidRecord),
         (batch(b"x")[:-1], InvalidRecord),
         (batch(b"x") * 2, InvalidRecord),
         (produced(1), OutOfOrderSequenceNumber),
         (produced(7), OutOfOrderSequenceNumber),
     ],
-    ids=["compressed", "cut off", "two", "sent before", "not the next"],
+    ids=["with an offset", "cut off", "two", "sent before", "not the next"],
 )
 def test_of_batches_together_all_or_none_are_appended(
     wrong: bytes, error: type[KafkaError]

@@ -94,8 +94,7 @@ class Produce:
         if values["transactionalId"] is not None or values["acks"] not in {ALL_REPLICAS, 1}:
             return False
         return all(
-            len(one["records"] or ()) >= BATCH_HEADER.size
-            and not BATCH_HEADER.unpack_field("attributes", one["records"])
+            _may_be_together(request, one["records"] or b"")
             for topic in values["topicData"]
             for one in topic["partitionData"]
         )
@@ -264,6 +263,15 @@ class _Flushed(Later):
         self._left -= 1
         if not self._left:
             self.give(self._answer)
+
+
+def _may_be_together(request: Request, records: Bytes) -> bool:
+    if len(records) < BATCH_HEADER.size:
+        return False
+    attributes = BATCH_HEADER.unpack_field("attributes", records)
+    if attributes & ~BatchFlags.CODEC:
+        return False
+    return not attributes or (request.version >= _ZSTD_VERSION and len(records) < _LONG_BYTES)
 
 
 def _appended(number: int, info: AppendInfo, first_offset: int) -> dict[str, Any]:

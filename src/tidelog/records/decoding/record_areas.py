@@ -55,10 +55,15 @@ def areas_of(batches: BatchColumns) -> Ints:
     return areas
 
 
-def area_of(row: Sequence[int]) -> Ints:
-    """Return the area of one uncompressed v2 batch, given by its 14 fields."""
+def area_of(row: Sequence[int], unpacked_bytes: int | None = None) -> Ints:
+    """Return the area of one uncompressed v2 batch, given by its 14 fields.
+
+    Of a compressed one, whose records were unpacked into ``unpacked_bytes``, its area in these.
+    """
     position = row[rows.POSITION]
     bounds = position + BATCH_HEADER.size, position + row[rows.SIZE]
+    if unpacked_bytes is not None:
+        bounds = 0, unpacked_bytes
     return np.array(bounds + _area_fields(row), np.int64)[:, np.newaxis]
 
 

@@ -1,7 +1,7 @@
 """The fast path of an append, for the batch that nearly every append is.
 
-It takes uncompressed client batches that need only offsets and a leader epoch: one, or one each of
-several requests. Anything else goes through ``analyze`` and ``validate``, which check it again and
+It takes client batches that need only offsets and a leader epoch: one, or one each of several
+requests. Anything else goes through ``analyze`` and ``validate``, which check it again and
 report errors. Kafka: ``LogValidator``.
 """
 
@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from tidelog.codec.compression import Codec
+from tidelog.codec.compression import Codec, decompress
 from tidelog.codec.layout import byte_view
+from tidelog.errors import KafkaError
 from tidelog.kernels import rows
 from tidelog.kernels.runtime.gate import use_kernels
 from tidelog.records.array_rows import as_bytes
-from tidelog.records.batch import TimestampType
-from tidelog.records.batch_columns import BatchColumns
-from tidelog.records.validation.record_rules import time_limits
+from tidelog.records.batch import BATCH_HEADER, BatchFlags, TimestampType
+from tidelog.records.batch_columns import BatchColumns, survey
+from tidelog.records.decoding.record_areas import area_of
+from tidelog.records.validation.record_rules import RecordRules, check_area, time_limits
+from tidelog.records.validation.rejection import ignore_rejections
 from tidelog.records.validation.stamp import stamp_in_place, stamp_prefix
 
 if TYPE_CHECKING:
@@ -77,7 +80,11 @@ class AcceptedTogether(NamedTuple):
 
     data: bytearray
     columns: BatchColumns
-    source_codec: Codec = Codec.NONE
+
+    @property
+    def codec(self) -> Codec:
+        """The last codec other than none."""
+        return Codec(survey(self.columns).last_codec)
 
     @property
     def last_offset_of_first_batch(self) -> int:
@@ -102,7 +109,11 @@ def accept(
     if array.nbytes > max_batch_bytes:
         return None
     found = _headers(array, 1, policy, now_ms)
-    return None if found is None else Accepted(data, found[:, 0].tolist())
+    if found is None:
+        return None
+    row = found[:, 0].tolist()
+    codec = row[rows.ATTRIBUTES] & BatchFlags.CODEC
+    return Accepted(data, row, Codec(codec) if codec else Codec.NONE)
 
 
 def accept_together(
@@ -124,8 +135,28 @@ def _headers(array: Bytes, count: int, policy: LeaderPolicy, now_ms: int) -> Int
     if not policy.keeps_plain or not use_kernels(_PLAIN_BYTES):
         return None
     found = np.empty((rows.BATCH_COLUMNS, count), np.int64)
+    is_any_codec = policy.codec is None
     limits = time_limits(now_ms, policy.timestamp_before_max_ms, policy.timestamp_after_max_ms)
-    return found if _kernel()(array, policy.needs_keys, *limits, found) else None
+    if not _kernel()(array, is_any_codec, policy.needs_keys, *limits, found):
+        return None
+    if is_any_codec:
+        for index in (found[rows.ATTRIBUTES] & BatchFlags.CODEC).nonzero()[0].tolist():
+            if not _is_ordinary_inside(array, found[:, index].tolist(), policy, now_ms):
+                return None
+    return found
+
+
+def _is_ordinary_inside(array: Bytes, row: list[int], policy: LeaderPolicy, now_ms: int) -> bool:
+    """Whether the records of a compressed batch are as the header says, and follow the rules."""
+    start, end = row[rows.POSITION], row[rows.POSITION] + row[rows.SIZE]
+    try:
+        codec = Codec.of_attributes(row[rows.ATTRIBUTES])
+        plain = decompress(codec, array[start + BATCH_HEADER.size : end])
+        rules = RecordRules.of(policy, now_ms, ignore_rejections)
+        found = check_area(as_bytes(plain), area_of(row, len(plain)), rules)
+    except KafkaError:  # full validation says what is wrong
+        return False
+    return found.is_dense and found.max_timestamp == row[rows.MAX_TIMESTAMP]
 
 
 @cache

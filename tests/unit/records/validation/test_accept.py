@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
-from tidelog.codec.compression import Codec
+from tidelog.codec.compression import Codec, compress
 from tidelog.kernels.runtime import gate
-from tidelog.records.batch import TimestampType
-from tidelog.records.builder import build_batch
-from tidelog.records.validation.accept import accept
+from tidelog.records.batch import BATCH_HEADER, LOG_OVERHEAD, TimestampType
+from tidelog.records.builder import build_batch, pack_batch
+from tidelog.records.memory import walk
+from tidelog.records.validation.accept import accept, accept_together
 from tidelog.records.validation.analyze import analyze
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.records.validation.policy import LeaderPolicy
 from tidelog.records.validation.validate import validate_for_leader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 NOW = 1_700_000_000_000
 HOUR = 3_600_000
@@ -29,21 +33,25 @@ def accepted(data: Any = DATA, policy: LeaderPolicy | None = None, limit: int = 
     return accept(data, policy=policy or LeaderPolicy(), max_batch_bytes=limit, now_ms=NOW)
 
 
-def test_the_fast_path_equals_full_validation() -> None:
+@pytest.mark.parametrize("codec", Codec)
+def test_the_fast_path_equals_full_validation(codec: Codec) -> None:
     """The fast path and full validation give the same bytes and headers."""
+    given = build_batch(RECORDS, codec=codec)
     analyzed = analyze(
-        DATA,
+        given,
         origin=AppendOrigin.CLIENT,
         leader_epoch=6,
         max_batch_bytes=10_000,
         require_offsets_monotonic=False,
     )
     long = validate_for_leader(
-        DATA, analyzed, config=LeaderPolicy(), first_offset=100, leader_epoch=6, now_ms=NOW
+        given, analyzed, config=LeaderPolicy(), first_offset=100, leader_epoch=6, now_ms=NOW
     )
 
-    data, batches, row = accepted().placed(100, 6, NOW)
+    found = accepted(given)
+    data, batches, row = found.placed(100, 6, NOW)
 
+    assert found.codec is codec
     assert data == long.data
     assert np.array_equal(batches.array, long.batches.array)
     assert row == batches.row(0)
@@ -82,6 +90,47 @@ def test_bytes_that_nobody_needs_any_more_are_not_copied() -> None:
 def test_a_batch_that_has_to_change_or_to_be_refused_is_not_accepted(policy: LeaderPolicy) -> None:
     """A batch that must be rebuilt or rejected is left to plain code."""
     assert accepted(policy=policy) is None
+
+
+def inside(change: Callable[[bytes], bytes], **fields: int) -> bytes:
+    """Return a compressed batch whose records, and header, are other ones under a right CRC."""
+    header = BATCH_HEADER.unpack(DATA)._replace(attributes=Codec.LZ4, **fields)
+    area = compress(Codec.LZ4, change(DATA[BATCH_HEADER.size :]))
+    length = BATCH_HEADER.size - LOG_OVERHEAD + len(area)
+    return pack_batch(header._replace(length=length), area)
+
+
+def test_a_compressed_batch_is_looked_into() -> None:
+    """What full validation would refuse or change is left to it; one that is right is accepted."""
+    assert accepted(inside(bytes)) is not None
+    assert accepted(inside(lambda area: area[:-1])) is None
+    assert accepted(inside(lambda area: area + b"?")) is None
+    assert accepted(inside(bytes, max_timestamp=NOW + 3)) is None
+    assert accepted(inside(bytes, records_count=9, last_offset_delta=8)) is None
+    assert accepted(inside(bytes), LeaderPolicy(codec=Codec.NONE)) is None
+    assert accepted(inside(bytes), LeaderPolicy(timestamp_after_max_ms=1)) is None
+    damaged = bytearray(inside(bytes))
+    damaged[BATCH_HEADER.size + 9] ^= 0xFF
+    header = BATCH_HEADER.unpack(damaged)
+    assert accepted(pack_batch(header, bytes(damaged[BATCH_HEADER.size :]))) is None
+    unknown = BATCH_HEADER.unpack(DATA)._replace(attributes=5)
+    assert accepted(pack_batch(unknown, DATA[BATCH_HEADER.size :])) is None
+
+
+def test_batches_of_several_requests_are_accepted_if_each_is() -> None:
+    """They are joined in a copy, with their headers where they are in it."""
+    parts = [DATA, inside(bytes), build_batch(RECORDS[:1], codec=Codec.ZSTD)]
+
+    found = accept_together(parts, policy=LeaderPolicy(), max_batch_bytes=10_000, now_ms=NOW)
+
+    assert found is not None
+    assert found.data == b"".join(parts)
+    assert found.columns.array.tolist() == walk(found.data).batches.array.tolist()
+    assert (found.codec, found.last_offset_of_first_batch) == (Codec.ZSTD, 9)
+    wrong = inside(bytes, max_timestamp=NOW + 3)
+    for refused, limit in (([DATA, wrong], 10_000), ([DATA, DATA * 2], 10_000), (parts, 200)):
+        policy = LeaderPolicy()
+        assert accept_together(refused, policy=policy, max_batch_bytes=limit, now_ms=NOW) is None
 
 
 def test_a_topic_without_codec_takes_plain_batches_as_they_are() -> None:
