@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidelog.codec.messages.message_reader import read_bounded, read_values
@@ -16,7 +16,6 @@ from tidelog.errors import InvalidRecord
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sized
 
-    from tidelog.codec.messages.message_table import Field
     from tidelog.codec.varint import Bytes
 
 _ENTRY: Final = re.compile(r"(\w+) (\d+) (\d+)-(\d+)(?: flexible (\d+)\+)?\n *>(.*)\n *<(.*)")
@@ -46,13 +45,24 @@ class Api:
         offered = range(self.first_version, self.last_version + 1)
         self.is_flexible: Final = {version: version >= flexible for version in offered}
         """Of each version that is offered: whether it has compact sizes and tagged fields."""
-        self._requests = self._messages("Request", fields_of(request))
-        self._responses = self._messages("Response", fields_of(response))
+        self._request_fields: Final = request
+        self._response_fields: Final = response
 
     def __repr__(self) -> str:
         return self.name
 
-    def _messages(self, kind: str, fields: tuple[Field, ...]) -> dict[int, Message]:
+    # Parsed when first asked for: a broker starts before its clients send most of them.
+
+    @cached_property
+    def _requests(self) -> dict[int, Message]:
+        return self._messages("Request", self._request_fields)
+
+    @cached_property
+    def _responses(self) -> dict[int, Message]:
+        return self._messages("Response", self._response_fields)
+
+    def _messages(self, kind: str, text: str) -> dict[int, Message]:
+        fields = fields_of(text)
         return {
             version: Message(self.name + kind, is_flexible, fields, version)
             for version, is_flexible in self.is_flexible.items()
