@@ -18,6 +18,19 @@ SLOW = {
     "llvmlite", "logging", "numba", "numpy", "pathlib", "pyarrow", "pyspark", "shutil",
     "subprocess", "zipfile",
 }  # fmt: skip
+ASK = """
+import signal, socket, sys
+from tidelog.cli.commands.upkeep import run_command
+from tidelog.codec.protocol.apis import api_named, frame_size, size_of_frame
+def ask(logs):
+    with socket.create_connection(logs.door.addresses[0]) as client, client.makefile("rb") as file:
+        for api in map(api_named, ("ApiVersions", "Metadata")):
+            parts = [api.request_header(1, 7, "test"), *api.write_request(1, {"topics": None})]
+            client.sendall(size_of_frame(parts) + b"".join(parts))
+            assert file.read(frame_size(file.read(4), 0))[:4] == b"\\0\\0\\0\\7"
+    signal.raise_signal(signal.SIGTERM)
+run_command._log_ready = ask
+"""
 BARE = "import sys; before = set(sys.modules)"
 LIST = "print(*set(sys.modules) - before, file=sys.stderr)"
 
@@ -76,3 +89,19 @@ def test_a_look_at_a_directory_loads_little(tmp_path: Path, command: str, most: 
 
     assert len(of_tidelog(loaded)) <= most
     assert loaded & {"numpy", "numba", "asyncio", "tidelog.readonly.transactional_id"} == set()
+
+
+def test_a_broker_answers_before_it_has_loaded_all(tmp_path: Path) -> None:
+    """No cleaner, mirror or transaction of a program's own, before it is asked."""
+    arguments = ["serve", "-d", str(tmp_path / "data"), "--listen", "127.0.0.1:0"]
+    code = (
+        f"{ASK}\nfrom tidelog.__main__ import main; sys.argv[1:] = {arguments!r}; assert not main()"
+    )
+
+    loaded = loaded_by(code)
+
+    assert len(of_tidelog(loaded)) <= 412
+    assert loaded & {
+        "numba", "pyarrow", "tidelog.cleaner.cleaner", "tidelog.embedded.transaction",
+        "tidelog.manager.mirror", "tidelog.manager.recovered_log",
+    } == set()  # fmt: skip

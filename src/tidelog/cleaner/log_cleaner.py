@@ -11,7 +11,6 @@ import logging
 from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.cleaner.cleaner import Cleaner, CleanerSettings
 from tidelog.cleaner.rewriting.background_writers import WriterSlots
 from tidelog.cleaner.throttle import CleanerIo, Throttler
 from tidelog.env.clock import NS_PER_MS
@@ -19,6 +18,7 @@ from tidelog.env.forks import OfOneProcess
 from tidelog.errors import CleaningAborted, InvalidConfig
 
 if TYPE_CHECKING:
+    from tidelog.cleaner.cleaner import Cleaner
     from tidelog.cleaner.cleaner_manager import GrabbedLog, Key, LogCleanerManager
     from tidelog.cleaner.stats import CleanerStats
     from tidelog.config.broker_config import BrokerConfig
@@ -245,6 +245,11 @@ class LogCleaner(OfOneProcess):
 
     def _cleaner(self, key: Key, generation: int) -> Cleaner:
         """Return a cleaner for one log, with one thread's share of the buffers."""
+        from tidelog.cleaner.cleaner import (  # noqa: PLC0415 - loads NumPy; few logs are compacted
+            Cleaner,
+            CleanerSettings,
+        )
+
         config, machine = self._config, self._machine
         threads = max(config.cleaner_threads, 1)
         settings = CleanerSettings(

@@ -34,7 +34,6 @@ from tidelog.errors import DirectoryLocked, InvalidArgument, InvalidTopic
 from tidelog.log.loading.load_watch import SILENT
 from tidelog.manager.directories.log_dir import check_outside
 from tidelog.manager.log_manager import LogManager
-from tidelog.manager.mirror import Mirror
 from tidelog.readonly.absent_partitions import BY_ARGUMENT
 from tidelog.readonly.directory_files import DirectoryFiles
 from tidelog.readonly.read_files import reading
@@ -302,6 +301,8 @@ def mirror_topics(
 
     ``fs`` is where the target lies; the others and errors as ``mirror_directory`` and ``Mirror``.
     """
+    from tidelog.manager.mirror import Mirror  # noqa: PLC0415 - few programs mirror
+
     check_outside(source, fs, target)
     chosen = listed("topics", topics)
     for topic in chosen:

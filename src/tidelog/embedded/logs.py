@@ -14,7 +14,6 @@ from tidelog.codec.compression import Codec
 from tidelog.codec.given_values import check_flags, check_partition, listed
 from tidelog.config.sources import topic_settings
 from tidelog.embedded.drawings import DrawnLogs
-from tidelog.embedded.group_reader import GroupReader
 from tidelog.embedded.group_source import OwnLogs
 from tidelog.embedded.topic_reads import (
     TimeRange,
@@ -26,7 +25,6 @@ from tidelog.embedded.topic_reads import (
     point_in_log,
 )
 from tidelog.embedded.topic_writer import NOT_APPENDED, TopicWriter, append_gathered
-from tidelog.embedded.transaction import Transaction
 from tidelog.env.forks import OfOneProcess
 from tidelog.env.paths import absolute_path
 from tidelog.errors import (
@@ -57,7 +55,9 @@ if TYPE_CHECKING:
     from tidelog.config.sources import SettingValue
     from tidelog.datadir.catalogue import Topic
     from tidelog.datadir.log_dir_description import LogDirDescription
+    from tidelog.embedded.group_reader import GroupReader
     from tidelog.embedded.topic_reads import ConsumedRecord
+    from tidelog.embedded.transaction import Transaction
     from tidelog.env.moments import Moment
     from tidelog.env.scheduler import ThreadScheduler
     from tidelog.log.log import Log
@@ -380,6 +380,8 @@ class Logs(OfOneProcess, DrawnLogs):
             LogDirNotFound: the path is none of the directories.
             KafkaStorageError: the directory is offline, or this is closed.
         """
+        from tidelog.embedded.transaction import Transaction  # noqa: PLC0415 - brokers have their own
+
         self.manager.check_not_closed()
         home = self.manager.staged_commits.home(path)
         return Transaction(self.manager, home, txn, codec=codec)
@@ -627,6 +629,8 @@ class Logs(OfOneProcess, DrawnLogs):
             GroupInUse: another reader of the group reads the same; try again once it is closed.
             InvalidArgument: an argument is invalid.
         """
+        from tidelog.embedded.group_reader import GroupReader  # noqa: PLC0415 - few programs read so
+
         source = self.group_source()
         return GroupReader(
             source, topics, group, partitions=partitions, start=start, isolation=isolation

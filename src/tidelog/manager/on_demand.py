@@ -17,7 +17,6 @@ from tidelog.archive.claim_file import (
     raise_known_start,
     read_claim,
 )
-from tidelog.cleaner.compaction import Compaction, examine_log
 from tidelog.cleaner.failed_cleanings_file import read_failures, write_failures
 from tidelog.codec.shown_rows import PartitionNumber, TopicName
 from tidelog.config.deletion_settings import DELETION_SETTINGS
@@ -38,7 +37,7 @@ from tidelog.segment.filenames import TopicPartition, given_partition
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from tidelog.cleaner.compaction import CompactionProgress, Spread
+    from tidelog.cleaner.compaction import Compaction, CompactionProgress, Spread
     from tidelog.cleaner.compaction_facts import CompactionFacts
     from tidelog.codec.checkpoint_file import OffsetCheckpoint
     from tidelog.config.log_config import LogConfig
@@ -308,6 +307,8 @@ class OnDemand(OfOneProcess, ManagerPart):
             terms: what it assumes in place of the clock and of topics' settings.
             spread: many processes that clean what is large.
         """
+        from tidelog.cleaner.compaction import Compaction  # noqa: PLC0415 - loads NumPy
+
         now_ms = self._now_ms(terms)
         terms = terms._replace(now_ms=now_ms)
         found: dict[tuple[str, int], CompactionFacts] = {}
@@ -346,6 +347,8 @@ class OnDemand(OfOneProcess, ManagerPart):
         terms: Terms,
     ) -> CompactionFacts:
         """Clean one log from ``line`` on; note how far, and that its cleaning has not failed."""
+        from tidelog.cleaner.compaction import examine_log  # noqa: PLC0415 - loads NumPy
+
         now_ms, config = self._now_ms(terms), self._config_of(key, log, terms)
         fs, path = self._machine.fs, log.data_dir
         failures = read_failures(fs, path)

@@ -25,7 +25,6 @@ from tidelog.errors import (
     TidelogError,
 )
 from tidelog.manager.on_demand import Terms
-from tidelog.manager.recovered_log import RecoveryNotes, recovered_log
 from tidelog.segment.filenames import TopicPartition, log_directory_name
 from tidelog.service.requests.request_arguments import check_arguments, partitions_of
 from tidelog.service.requests.transaction_abort import abort_transaction, check_abort, undo_abort
@@ -175,6 +174,11 @@ def _retain(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 def _recover(home: Home, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Cut the logs that take no appends, each at its damage; the others are only looked at."""
+    from tidelog.manager.recovered_log import (  # noqa: PLC0415 - few logs are damaged
+        RecoveryNotes,
+        recovered_log,
+    )
+
     manager, keep = home.manager, arguments["keep"]
 
     def recover(key: TopicPartition) -> dict[str, Any]:
