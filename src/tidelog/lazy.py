@@ -1,12 +1,15 @@
 """Imports on first use (PEP 562): the exports of a package, NumPy, and ``socket``.
 
-NumPy takes longer to import than a command needs to read the ends of a few logs, so modules that
-such a command loads take ``np`` from here; so they do ``socket``, which few commands need. Compiled
-functions cannot: numba has to know the module.
+NumPy takes longer to import than a command needs to read the ends of a few logs, and as long as a
+quarter of all else that a broker loads before it answers. So modules that they load take ``np``
+from here; so they do ``socket``, which few commands need. Compiled functions cannot: numba has to
+know the module.
 """
 
 from __future__ import annotations
 
+import os
+from _thread import RLock
 from importlib import import_module
 from types import FunctionType, ModuleType
 
@@ -19,6 +22,20 @@ if TYPE_CHECKING:
     import numpy as np
 
 __all__ = ["lacking", "lazy_door", "np", "socket"]
+
+
+_importing = RLock()
+"""Held while a stand-in imports its module, on any thread, and while the process is forked.
+
+A child that is forked meanwhile would wait for ever for the import to end: the thread that imports
+is not there, and Python's lock of the module is held.
+"""
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_importing.acquire,
+        after_in_parent=_importing.release,
+        after_in_child=_importing.release,
+    )
 
 
 def lacking(error: ModuleNotFoundError, extra: str) -> str:
@@ -65,7 +82,8 @@ def _lazy_module(name: str) -> ModuleType:
     stand_in = ModuleType(name)
 
     def load(attribute: str) -> object:
-        found: object = getattr(import_module(name), attribute)
+        with _importing:
+            found: object = getattr(import_module(name), attribute)
         # Kept, so that a second use costs no more than that of the module itself.
         setattr(stand_in, attribute, found)
         return found

@@ -545,6 +545,37 @@ os._exit(0 if sys.stdout.flush() is None else 1)
     assert done.stdout.split() == ["1"]
 
 
+def test_a_child_uses_numpy_though_a_thread_was_importing_it(tmp_path: Path) -> None:
+    """A fork waits for that: the lock of a module that is being imported is released by nobody."""
+    program = """
+import os, signal, sys, threading, time, warnings
+from importlib.machinery import ModuleSpec
+from tidelog.lazy import np
+warnings.simplefilter("ignore")
+begun = threading.Event()
+class Slow:
+    def find_spec(self, name, path, target=None):
+        if name == "numpy":
+            return ModuleSpec(name, self)
+    def create_module(self, spec):
+        pass
+    def exec_module(self, module):
+        begun.set()
+        time.sleep(0.1)
+        module.int64 = int
+sys.meta_path.insert(0, Slow())
+threading.Thread(target=lambda: np.int64).start()
+begun.wait()
+if os.fork() == 0:
+    signal.alarm(20)
+    os._exit(np.int64(7))
+print(os.wait()[1] >> 8, np.int64(8))
+"""
+    done = run_program(program, tmp_path / "data")
+
+    assert (done.stdout.split(), done.stderr) == (["7", "8"], "")
+
+
 def test_an_owner_is_not_handed_to_a_process_that_is_spawned(logs: tidelog.Logs) -> None:
     """It is refused when it is pickled, with what to hand over instead."""
     with pytest.raises(InvalidArgument, match="pass the path of the data directory"):

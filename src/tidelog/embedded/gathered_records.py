@@ -10,9 +10,8 @@ from operator import itemgetter
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import numpy as np
-
 from tidelog.kernels import rows
+from tidelog.lazy import np
 from tidelog.records.bulk_builder import RecordSource
 from tidelog.records.new_record import NewRecord
 
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     Parts = Mapping[str, Sequence[Any]]
 
 _NULL: Final = -1
-_NO_BYTES: Final = np.empty(0, np.uint8)
 _MAY_BE_NULL: Final = {bytes, NoneType}
 _LISTS: Final = {tuple, list, NoneType}
 _NAMES: Final = {*NewRecord._fields}
@@ -43,9 +41,6 @@ class _Column(NamedTuple):
     size: Ints | int
 
 
-_NO_KEYS: Final = _Column(_NO_BYTES, 0, _NULL)
-
-
 def gather(given: Sequence[GivenRecord], now_ms: int) -> RecordSource | None:
     """Return records as a table; None where one needs a look at it, as it may be an error.
 
@@ -56,7 +51,8 @@ def gather(given: Sequence[GivenRecord], now_ms: int) -> RecordSource | None:
     if parts is None or not _is_bare(parts):
         return None
     values, times = _column(parts["value"]), _times(parts.get("timestamp"), now_ms)
-    keys = _column(parts["key"]) if "key" in parts else _NO_KEYS
+    no_bytes = np.empty(0, np.uint8)
+    keys = _column(parts["key"]) if "key" in parts else _Column(no_bytes, 0, _NULL)
     if times is None or keys is None or values is None:
         return None
     table = np.empty((rows.RECORD_COLUMNS, len(given)), np.int64)
@@ -64,7 +60,7 @@ def gather(given: Sequence[GivenRecord], now_ms: int) -> RecordSource | None:
     table[rows.HEADERS_AT] = table[rows.HEADERS_COUNT] = 0
     table[rows.VALUE_AT], table[rows.VALUE_SIZE] = values.at, values.size
     table[rows.KEY_AT], table[rows.KEY_SIZE] = keys.at, keys.size
-    return RecordSource(table, keys.data, values.data, _NO_BYTES)
+    return RecordSource(table, keys.data, values.data, no_bytes)
 
 
 def _parts_of(given: Sequence[Any]) -> Parts | None:

@@ -11,8 +11,6 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol
 
-import numpy as np
-
 from tidelog.codec.compression import Codec
 from tidelog.codec.given_values import check_partition
 from tidelog.codec.one_line import Told
@@ -29,6 +27,7 @@ from tidelog.errors import (
 )
 from tidelog.kernels import rows
 from tidelog.kernels.runtime.gate import use_kernels
+from tidelog.lazy import np
 from tidelog.log.directory_guard import is_interrupt
 from tidelog.manager.partition import Partition
 from tidelog.records.batch import BATCH_HEADER

@@ -13,8 +13,6 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from tidelog.codec.checkpoint_file import read_small_file
 from tidelog.datadir.catalogue import METADATA_TOPIC
 from tidelog.datadir.cluster_metadata.broker_settings import BrokerSettings
@@ -28,6 +26,7 @@ from tidelog.datadir.cluster_metadata.metadata_records import (
 from tidelog.datadir.metadata_files import known_meta_properties
 from tidelog.datadir.partition_directories import is_directory
 from tidelog.errors import CorruptFile, InvalidArgument, KafkaError, KafkaStorageError
+from tidelog.lazy import np
 from tidelog.readonly.read_files import reading
 from tidelog.readonly.read_only_log import open_read_only
 from tidelog.records.control import ControlType, control_type

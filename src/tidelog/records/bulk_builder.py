@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import numpy as np
-
 from tidelog.codec.compression import Codec, compress
 from tidelog.codec.layout import byte_view
 from tidelog.errors import InvalidArgument, InvariantError
 from tidelog.kernels import rows
 from tidelog.kernels.runtime.gate import use_kernels
+from tidelog.lazy import np
 from tidelog.records.array_rows import SLACK_BYTES
 from tidelog.records.batch import BATCH_HEADER, INT32_MAX, TimestampType, wrap_int64
 from tidelog.records.batch_columns import BatchColumns

@@ -10,10 +10,9 @@ from __future__ import annotations
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
-import numpy as np
-
 from tidelog.env.pooled_file import PooledFile
 from tidelog.errors import InvalidArgument
+from tidelog.lazy import np
 from tidelog.segment.index_file import IndexFile, read_index_file
 
 if TYPE_CHECKING:

@@ -14,10 +14,9 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import numpy as np
-
 from tidelog.codec.layout import byte_view
 from tidelog.kernels import rows
+from tidelog.lazy import np
 from tidelog.records.array_rows import SLACK_BYTES
 from tidelog.records.batch import BATCH_HEADER, INT32_MAX, LOG_OVERHEAD
 from tidelog.records.batch_columns import BatchColumns
@@ -302,13 +301,10 @@ def _of_part(found: list[_Kept]) -> CheckedBatches:
     batches = BatchColumns.joined([kept.batches for kept in found])
     data = [part for kept in found for part in kept.controls]
     if not data:
-        return CheckedBatches(batches, batches, _NO_BYTES)
+        return CheckedBatches(batches, batches, np.empty(0, np.uint8))
     array = batches.array.copy()
     array[rows.POSITION] = -1
     is_control = batches.is_control
     ends = np.cumsum(batches.size[is_control])
     array[rows.POSITION, is_control] = ends - batches.size[is_control]
     return CheckedBatches(batches, BatchColumns(array), np.concatenate(data))
-
-
-_NO_BYTES: Final = np.empty(0, np.uint8)

@@ -6,12 +6,11 @@ Appends and recovery share the rule, so that a rebuilt index equals the original
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
-
-import numpy as np
+from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.kernels import rows
 from tidelog.kernels.runtime.gate import use_kernels
+from tidelog.lazy import np
 from tidelog.records.batch import BATCH_HEADER, NO_TIMESTAMP
 from tidelog.segment.index_entries import TimestampOffset
 
@@ -129,9 +128,7 @@ def _plan_plain(
             entries.append(entry)
         position += batch[rows.SIZE]
     if not entries:
-        return PlannedEntries(_NONE, _NONE, _NONE, _NONE, state)
+        none = np.empty(0, np.int64)
+        return PlannedEntries(none, none, none, none, state)
     columns = np.array(entries, np.int64).T
     return PlannedEntries(columns[0], columns[1], columns[2], columns[3], state)
-
-
-_NONE: Final = np.empty(0, np.int64)

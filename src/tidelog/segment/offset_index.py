@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-
 from tidelog.errors import (
     OffsetsOutOfOrder,
     SegmentOffsetOverflow,
 )
+from tidelog.lazy import np
 from tidelog.records.array_rows import increases
 from tidelog.records.batch import INT32_MAX, INT64_MIN
 from tidelog.segment.abstract_index import AbstractIndex

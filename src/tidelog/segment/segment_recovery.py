@@ -9,8 +9,6 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-import numpy as np
-
 from tidelog.errors import (
     CorruptMessage,
     InvalidRecord,
@@ -18,6 +16,7 @@ from tidelog.errors import (
     RebuildableError,
     SegmentOffsetOverflow,
 )
+from tidelog.lazy import np
 from tidelog.records.batch import INT32_MAX, INT64_MAX
 from tidelog.records.damage.contradiction import find_contradiction
 from tidelog.records.damage.sound_offsets import OffsetBounds

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
 from tidelog.errors import (
     InvariantError,
     OffsetsOutOfOrder,
     SegmentOffsetOverflow,
 )
+from tidelog.lazy import np
 from tidelog.records.array_rows import every, increases
 from tidelog.records.batch import INT32_MAX, NO_TIMESTAMP
 from tidelog.segment.abstract_index import AbstractIndex

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, Protocol
-
-import numpy as np
 
 from tidelog.codec.layout import Layout, Wire
 from tidelog.env.pooled_file import PooledFile
 from tidelog.errors import CorruptIndex, InvalidArgument
+from tidelog.lazy import np
 from tidelog.segment.index_file import IndexFile, read_whole_index
 from tidelog.segment.undo import undone_on_error
 
@@ -39,8 +39,6 @@ class AbortedTxn(NamedTuple):
 
 ABORTED_TXN: Final = Layout(AbortedTxn)
 assert ABORTED_TXN.size == 34
-
-_NATIVE: Final = ABORTED_TXN.dtype.newbyteorder("=")
 
 
 class TxnIndexSearchResult(NamedTuple):
@@ -93,7 +91,7 @@ class TransactionIndex(IndexFile):
     ) -> None:
         is_there = fs.exists(path) if exists is None else exists
         super().__init__(fs, path, base_offset, exists=is_there)
-        self._published: _Published | None = None if is_there else _NOTHING
+        self._published: _Published | None = None if is_there else _nothing()
         self._last_offset: int | None = None
         self._is_unsynced = is_there
         self._is_sealed = True
@@ -101,8 +99,9 @@ class TransactionIndex(IndexFile):
 
     @property
     def may_have_entries(self) -> bool:
-        """Whether there may be an entry: the file is there, or was not looked for."""
-        return self._published is not _NOTHING
+        """Whether there may be an entry: there is one, or the file was not read."""
+        published = self._published
+        return published is None or published.count > 0
 
     def all_aborted(self) -> list[AbortedTxn]:
         """Return all entries; CorruptIndex if one has an unknown format."""
@@ -181,7 +180,7 @@ class TransactionIndex(IndexFile):
 
     def reset(self) -> None:
         """Remove all entries, readable or not."""
-        self._published = _NOTHING
+        self._published = _nothing()
         if self._exists:
             self._keep(0)
         self._last_offset = None
@@ -204,7 +203,7 @@ class TransactionIndex(IndexFile):
                 # Kafka reads only the first byte of the version.
                 if ((raw["version"] >> 8) > TXN_INDEX_VERSION).any():
                     raise CorruptIndex(f"{self.path} has an entry of an unknown version")
-                self._published = _Published(raw.astype(_NATIVE), len(raw))
+                self._published = _Published(raw.astype(_native()), len(raw))
             return self._published
 
     def _keep(self, count: int) -> None:
@@ -235,13 +234,20 @@ class _Published:
         end = self.count + len(added)
         entries = self.entries
         if end > len(entries):
-            entries = np.empty(max(2 * self.count, end), _NATIVE)
+            entries = np.empty(max(2 * self.count, end), _native())
             entries[: self.count] = self.filled
         entries[self.count : end] = added
         return _Published(entries, end)
 
 
-_NOTHING: Final = _Published(np.empty(0, _NATIVE), 0)
+@cache
+def _native() -> np.dtype[np.void]:
+    return ABORTED_TXN.dtype.newbyteorder("=")
+
+
+@cache
+def _nothing() -> _Published:
+    return _Published(np.empty(0, _native()), 0)
 
 
 def _as_entries(entries: NDArray[Any]) -> list[AbortedTxn]:

@@ -11,10 +11,9 @@ from contextlib import contextmanager, suppress
 from math import inf
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from tidelog.codec.layout import byte_view
 from tidelog.errors import InvalidArgument, KafkaStorageError
+from tidelog.lazy import np
 from tidelog.records.batch import INT32_MAX, INT64_MAX
 from tidelog.records.memory import walk
 from tidelog.staging.adopting import adopted_from

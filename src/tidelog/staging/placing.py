@@ -13,11 +13,10 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from tidelog.codec.layout import byte_view
 from tidelog.errors import KafkaStorageError
 from tidelog.kernels import rows
+from tidelog.lazy import np
 from tidelog.records.array_rows import every
 from tidelog.records.batch import INT32_MAX
 from tidelog.records.file_records import PIECE_BYTES

@@ -13,8 +13,6 @@ from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from tidelog.codec.layout import byte_view
 from tidelog.datadir.versioned_file import whole
 from tidelog.errors import (
@@ -24,6 +22,7 @@ from tidelog.errors import (
     KafkaStorageError,
     MessageTooLarge,
 )
+from tidelog.lazy import np
 from tidelog.records.array_rows import as_bytes, every
 from tidelog.records.batch import BATCH_HEADER, INT32_MAX, MAGIC_V2, NO_TIMESTAMP
 from tidelog.records.damage.sound_offsets import GREATEST_OFFSET

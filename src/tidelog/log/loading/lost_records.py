@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
-
 from tidelog.codec.shown_rows import Named
 from tidelog.errors import CorruptMessage, InvalidRecord
+from tidelog.lazy import np
 from tidelog.log.reading.record_count import count_records
 from tidelog.records.damage.past_damage import BadBytes, walk_past_damage
 from tidelog.segment.unfinished_end import only_zeros

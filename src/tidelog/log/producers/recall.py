@@ -10,8 +10,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
+from tidelog.lazy import np
 from tidelog.log.producers.producer_entry import (
     BATCHES_TO_RETAIN,
     BatchMetadata,

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from tidelog.errors import InvalidRecord
 from tidelog.kernels import rows
+from tidelog.lazy import np
 from tidelog.log.leader_epoch import EpochEntry
 from tidelog.log.producers.producer_append import ProducerBatch
 from tidelog.log.producers.producer_entry import BATCHES_TO_RETAIN

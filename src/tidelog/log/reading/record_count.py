@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
-import numpy as np
-
 from tidelog.codec.given_values import check_offsets
 from tidelog.errors import OffsetOutOfRange
+from tidelog.lazy import np
 from tidelog.records.decoding.bounded_decode import decode_bounded
 from tidelog.records.decoding.decoded import located
 from tidelog.records.decoding.record_columns import DECODE_ERRORS

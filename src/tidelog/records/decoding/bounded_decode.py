@@ -9,13 +9,12 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from tidelog.codec.compression import DEFAULT_DECOMPRESSED_LIMIT, Codec, decompress_in_pieces
 from tidelog.codec.layout import byte_view
 from tidelog.codec.varint import read_varint
 from tidelog.errors import CorruptMessage, InvalidRecord, MessageTooLarge
 from tidelog.kernels import rows
+from tidelog.lazy import np
 from tidelog.records import legacy
 from tidelog.records.array_rows import SLACK_BYTES, as_bytes
 from tidelog.records.batch import BATCH_HEADER, INT32_MAX, LOG_OVERHEAD, MIN_RECORD_LENGTH

@@ -9,10 +9,9 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import numpy as np
-
 from tidelog.kernels import rows
 from tidelog.kernels.runtime.gate import LOADING_PAYS_BYTES, use_kernels
+from tidelog.lazy import np
 from tidelog.records.batch_columns import BatchColumns
 from tidelog.records.memory import plain_work
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from tidelog.codec.layout import byte_view
 from tidelog.errors import InvalidRecord
 from tidelog.kernels import rows
 from tidelog.kernels.runtime.gate import use_kernels
+from tidelog.lazy import np
 from tidelog.records.batch import BATCH_HEADER, BatchFlags, wrap_int64
 from tidelog.records.record import MIN_RECORD_BYTES, scan_record
 

@@ -10,8 +10,6 @@ from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from tidelog.codec.compression import DEFAULT_DECOMPRESSED_LIMIT, Codec
 from tidelog.codec.layout import byte_view
 from tidelog.codec.one_line import Told
@@ -22,6 +20,7 @@ from tidelog.errors import (
     UnsupportedCompressionType,
 )
 from tidelog.kernels import rows
+from tidelog.lazy import np
 from tidelog.records.array_rows import Row, as_bytes
 from tidelog.records.batch import TimestampType
 from tidelog.records.batch_columns import advance_sequences

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from tidelog.codec.compression import DEFAULT_DECOMPRESSED_LIMIT, Codec
 from tidelog.errors import InvalidRecord
+from tidelog.lazy import np
 from tidelog.records.array_rows import as_bytes
 from tidelog.records.batch import MAGIC_V2
 from tidelog.records.decoding.bounded_decode import LARGE_BYTES, BoundedDecoding

@@ -8,12 +8,11 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from tidelog.codec.compression import DEFAULT_DECOMPRESSED_LIMIT, Codec, decompress
 from tidelog.codec.layout import byte_view
 from tidelog.errors import CorruptMessage, InvalidRecord
 from tidelog.kernels import rows
+from tidelog.lazy import np
 from tidelog.records import legacy
 from tidelog.records.array_rows import SLACK_BYTES
 from tidelog.records.batch import BATCH_HEADER, BatchFlags

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import numpy as np
-
 from tidelog.errors import CorruptMessage, InvalidRecord, InvalidTimestamp
 from tidelog.kernels import rows
 from tidelog.kernels.runtime.gate import use_kernels
+from tidelog.lazy import np
 from tidelog.records.batch import INT64_MAX, INT64_MIN, NO_TIMESTAMP, BatchFlags, TimestampType
 from tidelog.records.decoding.record_areas import decode_areas, decoding_work
 from tidelog.records.validation.rejection import Rejection

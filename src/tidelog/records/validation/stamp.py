@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from tidelog.codec.crc32c import crc32c
 from tidelog.errors import InvalidArgument, InvariantError
 from tidelog.kernels import rows
 from tidelog.kernels.runtime.gate import use_kernels
+from tidelog.lazy import np
 from tidelog.records.array_rows import as_bytes, every
 from tidelog.records.batch import (
     BATCH_HEADER,
