@@ -71,14 +71,10 @@ class AbstractIndex(IndexFile):
 
     def __init__(self, fs: FileSystem, path: str, base_offset: int, max_bytes: int) -> None:
         super().__init__(fs, path, base_offset)
-        entry = self.layout.dtype
         self._max_bytes: Final = max_bytes
-        self._entry: Final = entry
-        self._entry_bytes: Final = entry.itemsize
+        self._entry_bytes: Final = self.layout.size
         self._least_free: Final = self.reserved_entries + 1
-        self._key, self._value = entry.names or ("", "")
-        self._empty: Final = self._native(np.empty(0, entry))
-        self._one: Final = np.empty(1, entry)
+        self._key, self._value = self.layout.offsets
         self._entries: Entries | None = None
         self._file_bytes = 0
         self._is_growing = False
@@ -92,7 +88,7 @@ class AbstractIndex(IndexFile):
         if published is not None:
             return published
         with self._lock:
-            return self._load_locked() or self._empty
+            return self._load_locked() or self._empty()
 
     @property
     def entry_count(self) -> int:
@@ -191,7 +187,7 @@ class AbstractIndex(IndexFile):
         Its content is not read: a file that was not trimmed is megabytes of zeros.
         """
         with self._lock:
-            self._entries = self._empty
+            self._entries = self._empty()
         self._rebuilt = bytearray()
         self.grow()
 
@@ -226,7 +222,7 @@ class AbstractIndex(IndexFile):
 
     def _append(self, keys: NDArray[Any], values: NDArray[Any]) -> None:
         """Append entries with one ``pwrite``, then publish them."""
-        added = np.empty(len(keys), self._entry)
+        added = np.empty(len(keys), self.layout.dtype)
         added[self._key] = keys
         added[self._value] = values
         native_keys, native_values, start = self._write(added.tobytes(), len(keys))
@@ -236,8 +232,7 @@ class AbstractIndex(IndexFile):
         self._entries = Entries(native_keys, native_values, end)
 
     def _append_one(self, key: int, value: int) -> None:
-        self._one[0] = key, value
-        native_keys, native_values, start = self._write(self._one.tobytes(), 1)
+        native_keys, native_values, start = self._write(self.layout.pack((key, value)), 1)
         native_keys[start] = key
         native_values[start] = value
         self._entries = Entries(native_keys, native_values, start + 1)
@@ -295,7 +290,7 @@ class AbstractIndex(IndexFile):
             self._fs.delete(self.path)
             raise
         self._file_bytes = size
-        self._entries = self._empty
+        self._entries = self._empty()
         return file
 
     def _open_for_sync(self) -> OpenFile:
@@ -313,7 +308,7 @@ class AbstractIndex(IndexFile):
             except FileNotFoundError:
                 return None
             count = len(data) // self._entry_bytes
-            raw = np.frombuffer(data, self._entry, count)
+            raw = np.frombuffer(data, self.layout.dtype, count)
             self._entries = self._native(raw[: self._count_entries(raw)])
         return self._entries
 
@@ -341,14 +336,17 @@ class AbstractIndex(IndexFile):
             return found.keys.item(found.filled - 1), found.values.item(found.filled - 1)
         if len(data) < size:
             return None
-        entry = np.frombuffer(data, self._entry)[0]
-        return int(entry[self._key]), int(entry[self._value])
+        key, value = self.layout.unpack(data)
+        return key, value
 
     def _set_size(self, file: OpenFile, size: int) -> None:
         if size != self._file_bytes or file.size() != size:
             self._is_unsynced = True
             file.truncate(size)
             self._file_bytes = size
+
+    def _empty(self) -> Entries:
+        return self._native(np.empty(0, self.layout.dtype))
 
     def _native(self, raw: NDArray[Any]) -> Entries:
         keys, values = raw[self._key], raw[self._value]

@@ -91,7 +91,8 @@ class TransactionIndex(IndexFile):
     ) -> None:
         is_there = fs.exists(path) if exists is None else exists
         super().__init__(fs, path, base_offset, exists=is_there)
-        self._published: _Published | None = None if is_there else _nothing()
+        self._was_there: Final = is_there
+        self._published: _Published | None = None
         self._last_offset: int | None = None
         self._is_unsynced = is_there
         self._is_sealed = True
@@ -101,7 +102,7 @@ class TransactionIndex(IndexFile):
     def may_have_entries(self) -> bool:
         """Whether there may be an entry: there is one, or the file was not read."""
         published = self._published
-        return published is None or published.count > 0
+        return self._was_there if published is None else published.count > 0
 
     def all_aborted(self) -> list[AbortedTxn]:
         """Return all entries; CorruptIndex if one has an unknown format."""
@@ -187,6 +188,8 @@ class TransactionIndex(IndexFile):
 
     def sanity_check(self) -> None:
         """Raise CorruptIndex if an entry has an unknown format or is below the base offset."""
+        if not self.may_have_entries:
+            return
         last_offsets = self._load().filled["last_offset"]
         below = last_offsets[last_offsets < self.base_offset]
         if len(below):
@@ -197,6 +200,8 @@ class TransactionIndex(IndexFile):
         if published is not None:
             return published
         with self._lock:
+            if self._published is None and not self._was_there:
+                self._published = _nothing()
             if self._published is None:
                 data = read_whole_index(self._fs, self.path)
                 raw = np.frombuffer(data, ABORTED_TXN.dtype, len(data) // ABORTED_TXN.size)
