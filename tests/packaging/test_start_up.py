@@ -20,6 +20,7 @@ SLOW = {
 }  # fmt: skip
 ASK = """
 import signal, socket, sys
+from tidelog.broker import server
 from tidelog.cli.commands.upkeep import run_command
 from tidelog.codec.protocol.apis import api_named, frame_size, size_of_frame
 def ask(logs):
@@ -29,7 +30,7 @@ def ask(logs):
             client.sendall(size_of_frame(parts) + b"".join(parts))
             assert file.read(frame_size(file.read(4), 0))[:4] == b"\\0\\0\\0\\7"
     signal.raise_signal(signal.SIGTERM)
-run_command._log_ready = ask
+run_command._log_ready, server._FIRST_ANSWERS_S = ask, 60
 """
 BARE = "import sys; before = set(sys.modules)"
 LIST = "print(*set(sys.modules) - before, file=sys.stderr)"
@@ -92,8 +93,10 @@ def test_a_look_at_a_directory_loads_little(tmp_path: Path, command: str, most: 
 
 
 def test_a_broker_answers_before_it_has_loaded_all(tmp_path: Path) -> None:
-    """No cleaner, mirror or transaction of a program's own, before it is asked."""
-    arguments = ["serve", "-d", str(tmp_path / "data"), "--listen", "127.0.0.1:0"]
+    """No NumPy, and no cleaner, mirror or transaction of a program's own, before it is asked."""
+    with tidelog.open(tmp_path) as logs:
+        logs.append(logs.create_topic("t").name, b"value")
+    arguments = ["serve", "-d", str(tmp_path), "--listen", "127.0.0.1:0"]
     code = (
         f"{ASK}\nfrom tidelog.__main__ import main; sys.argv[1:] = {arguments!r}; assert not main()"
     )
@@ -102,6 +105,6 @@ def test_a_broker_answers_before_it_has_loaded_all(tmp_path: Path) -> None:
 
     assert len(of_tidelog(loaded)) <= 412
     assert loaded & {
-        "numba", "pyarrow", "tidelog.cleaner.cleaner", "tidelog.embedded.transaction",
+        "numpy", "numba", "pyarrow", "tidelog.cleaner.cleaner", "tidelog.embedded.transaction",
         "tidelog.manager.mirror", "tidelog.manager.recovered_log",
     } == set()  # fmt: skip

@@ -86,7 +86,8 @@ class Connection(asyncio.BufferedProtocol):
         self._loop = asyncio.get_running_loop()
         self._peer = Peer("", Address("", 0))
         self._usual_bytes = _BUFFER_BYTES
-        self._buffer = _new_buffer(self._usual_bytes)
+        # Cleared, unlike those that follow, which need NumPy: the first answers do not wait for it.
+        self._buffer = memoryview(bytearray(self._usual_bytes))
         self._start = self._filled = 0
         self._waits_for_room = False
         self._is_held = False

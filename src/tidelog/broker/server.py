@@ -19,6 +19,7 @@ from tidelog.env.event_loop import LoopTimers, in_thread, listen_on
 from tidelog.env.forks import OfOneProcess, close_inherited
 from tidelog.env.unix_sockets import listen_in
 from tidelog.kernels.runtime.gate import ask_instead, load_all
+from tidelog.lazy import np
 
 if TYPE_CHECKING:
     import socket
@@ -36,6 +37,8 @@ _log = logging.getLogger(__name__)
 _BACKLOG: Final = 511
 _IDLE_LOOKS: Final = 10
 """How often, in the time after which a connection is idle, they are looked at."""
+_FIRST_ANSWERS_S: Final = 0.05
+"""How long the first answers have Python to themselves."""
 
 
 class BrokerServer(OfOneProcess):
@@ -168,7 +171,7 @@ class BrokerServer(OfOneProcess):
         service.metric_sources.append(lambda: room.counts.metrics(room.count, broker.sizes()))
         self._is_ready.set()
         sweep = loop.create_task(self._close_idle(room))
-        loading = loop.create_task(_load_kernels())
+        loading = loop.create_task(_load_rest())
         starting = loop.create_task(broker.start())
         try:
             await _first_of(starting, ended)
@@ -193,11 +196,16 @@ class BrokerServer(OfOneProcess):
                 connection.close_if_idle(idle_s)
 
 
-async def _load_kernels() -> None:
-    """Load the kernels on a thread, once they pay; until then the event loop uses none."""
+async def _load_rest() -> None:
+    """Load on a thread what the first answers do without: NumPy soon, the kernels once they pay.
+
+    A request that needs NumPy before loads it itself; the event loop never loads kernels.
+    """
     wanted = asyncio.Event()
     end = ask_instead(wanted.set)
     try:
+        await asyncio.sleep(_FIRST_ANSWERS_S)
+        await in_thread(lambda: np.ndarray)
         await wanted.wait()
         modules = load_all()
         while await in_thread(lambda: next(modules, None)) is not None:

@@ -10,13 +10,12 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import numpy as np
-
 from tidelog.codec.compression import Codec, decompress
 from tidelog.codec.layout import byte_view
 from tidelog.errors import KafkaError
 from tidelog.kernels import rows
 from tidelog.kernels.runtime.gate import use_kernels
+from tidelog.lazy import np
 from tidelog.records.array_rows import as_bytes
 from tidelog.records.batch import BATCH_HEADER, BatchFlags, TimestampType
 from tidelog.records.batch_columns import BatchColumns, survey
