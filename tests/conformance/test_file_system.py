@@ -9,9 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidelog.env.files import FileStat
+from tidelog.env.overlay_files import OverlayFiles
+from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import DirectoryLocked
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.conformance.conftest import Place
 
     from tidelog.env.files import OpenMode
@@ -116,6 +120,15 @@ def test_the_real_path_of_what_is_no_link_is_its_path(place: Place) -> None:
 
     assert place.fs.real_path(place.file("f")) == os.path.join(root, "f")
     assert place.fs.real_path(place.path("a/../g")) == os.path.join(root, "g")
+
+
+def test_the_real_path_leads_through_the_links_above(tmp_path: Path) -> None:
+    """An entry that does not exist lies where the link to its directory leads."""
+    (tmp_path / "link").symlink_to(tmp_path / "there")
+    (tmp_path / "there").mkdir()
+
+    for fs in (SYSTEM_FILES, OverlayFiles(SYSTEM_FILES)):
+        assert fs.real_path(str(tmp_path / "link/a/b")) == os.path.realpath(tmp_path / "there/a/b")
 
 
 def test_link_needs_a_free_name(place: Place) -> None:

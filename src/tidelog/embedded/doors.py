@@ -259,7 +259,7 @@ def mirror_directory(
     Raises:
         DirectoryLocked: a process writes to the target.
         OSError: ``server_properties`` cannot be read.
-        InvalidArgument: the source is not a data directory, or is the target.
+        InvalidArgument: the source is not a data directory, or is the target, in it or around it.
         PartitionsElsewhere: partitions of the topics are in other data directories.
         Other errors as ``Mirror.run``.
     """

@@ -310,7 +310,11 @@ class OverlayFiles(WholeFiles):
         with self._lock:
             node = self._find(path)
             below = None if node is None else node.below_path
-        return os.path.normpath(path) if below is None else self._below.real_path(below)
+        if below is not None:
+            return self._below.real_path(below)
+        path = os.path.normpath(path)
+        parent, name = os.path.split(path)
+        return os.path.join(self.real_path(parent), name) if parent and name else path
 
     def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
         """Set the time of modification, in milliseconds since the Unix epoch."""

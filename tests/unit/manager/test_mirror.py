@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -602,7 +603,7 @@ def test_a_tiered_topic_is_mirrored_without_the_settings_of_remote_storage() -> 
 
 
 def test_a_directory_is_not_its_own_mirror() -> None:
-    """Nor is one inside it, and the directory of one partition is not a source."""
+    """Nor is one inside or around it, and the directory of one partition is not a source."""
     homes = homes_with(b"a")
     source = open_directory_read_only(SOURCE, fs=homes.home.fs)
 
@@ -611,6 +612,8 @@ def test_a_directory_is_not_its_own_mirror() -> None:
     with pytest.raises(InvalidArgument, match="is in the source"):
         check_outside(source, homes.home.fs, f"{SOURCE}/copy")
     check_outside(source, homes.home.fs, f"{SOURCE}-copy")
+    with pytest.raises(InvalidArgument, match="contains the source"):
+        check_outside(source, homes.home.fs, os.path.dirname(SOURCE))
     partition = open_directory_read_only(f"{SOURCE}/t-0", fs=homes.home.fs)
     with pytest.raises(InvalidArgument, match="one partition"):
         check_outside(partition, homes.home.fs, TARGET)

@@ -30,9 +30,11 @@ from tidelog.datadir.partition_directories import (
     is_directory,
     random_id,
 )
+from tidelog.env.paths import is_uri
 from tidelog.env.renamed_files import delete_if_there
 from tidelog.errors import CorruptFile, InvalidArgument, KafkaStorageError
 from tidelog.segment.filenames import log_directory_name
+from tidelog.store.store_uri import FILES, local_path, parse_store_uri
 
 FAILED_DISK_FILE: Final = "tidelog.disk-failed"
 
@@ -244,14 +246,29 @@ def new_identity(rng: Random, like: MetaProperties | None) -> MetaProperties:
 
 
 def check_outside(source: ReadOnlyDirectory, fs: FileSystem, target: str) -> None:
-    """Raise InvalidArgument unless a path, on ``fs``, lies outside of the directories of a source.
+    """Raise InvalidArgument unless the directories of a source lie apart from a path on ``fs``.
 
     Nor may one of these be the directory of one partition.
     """
     for path in source.paths:
         check_data_directory(source.fs, path)
-        if is_inside(fs.real_path(target), source.fs.real_path(path)):
-            raise InvalidArgument(f"{target} is in the source, {path}: name a place outside of it")
+        check_apart(path, fs, target)
+
+
+def check_apart(source: str, fs: FileSystem, target: str) -> None:
+    """Raise InvalidArgument if a path lies in a source, a directory or an archive, or around it."""
+    place = source
+    if is_uri(source):
+        uri = parse_store_uri(source)
+        if uri.kind != FILES:
+            return
+        place = local_path(uri)
+    there, here = fs.real_path(place), fs.real_path(target)
+    if is_inside(here, there):
+        raise InvalidArgument(f"{target} is in the source, {source}: name a place outside of it")
+    if is_inside(there, here):
+        # What is made there would take the source for one of its own directories.
+        raise InvalidArgument(f"{target} contains the source, {source}: name a place beside it")
 
 
 def is_inside(path: str, directory: str) -> bool:

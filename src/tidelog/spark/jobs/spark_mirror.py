@@ -64,8 +64,8 @@ def mirror(
     Raises:
         DirectoryLocked: a process writes to the target.
         OSError: ``server_properties`` cannot be read.
-        InvalidArgument: the source is not a data directory, or contains the target or is it;
-            ``max_split_bytes`` is too small, also for the number of tasks.
+        InvalidArgument: the source is not a data directory, or is the target, in it or around
+            it; ``max_split_bytes`` is too small, also for the number of tasks.
 
     Other errors are those of ``tidelog.mirror``; what tasks raise comes as an error of Spark's.
     """

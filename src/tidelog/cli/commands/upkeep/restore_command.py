@@ -137,8 +137,11 @@ def _make(args: Namespace, target: str, on_damage: OnDamage) -> list[RestoredPar
     """Make a directory; errors as ``restore``."""
     from tidelog.archive.open_archives import archive_at
     from tidelog.cli.commands.upkeep.rescue_command import naming_unfinished
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.manager.directories.log_dir import check_apart
     from tidelog.manager.restore import BESIDE, restore
 
+    check_apart(args.uri, SYSTEM_FILES, target)
     if args.partition is not None:
         raise InvalidArgument(f"-p is for a data directory that has lost a partition: {target}")
     topics = _topics(args)

@@ -40,6 +40,34 @@ def test_the_settings_of_tiered_storage_that_are_left_out_are_named(tiered: Cli)
     assert done.out.startswith(f"t: left out {what}\nt-0: copied [0, 1), 1 batch")
 
 
+@pytest.mark.parametrize("option", [(), ("--dry-run",)])
+def test_source_and_target_lie_apart(topic: Cli, option: tuple[str, ...]) -> None:
+    """Links are followed, and an archive of files is a source, too; nothing is made before."""
+    home = topic.data.parent
+    link, lake, back = home / "link", home / "lake", home / "back"
+    topic.append("a")
+    topic.on("roll", "t")
+    topic("archive", topic.data, "--to", f"file://{lake}")
+    link.symlink_to(home)
+    before = sorted(home.rglob("*"))
+
+    for source, target in (
+        (topic.data, home),
+        (topic.data, link),
+        (topic.data, link / "data/new"),
+        (link / "data", home),
+        (f"file://{lake}", home),
+        (f"file://{lake}", lake / "new"),
+    ):
+        done = topic("mirror", source, "--to", target, *option)
+        assert done.code == 2, (source, target)
+        assert f"the source, {source}" in done.err
+    refused = topic("restore", f"file://{lake}", "--to", lake / "new")
+
+    assert (refused.code, sorted(home.rglob("*"))) == (2, before)
+    assert topic("restore", f"file://{lake}", "--to", back).code == 0
+
+
 def test_a_mirror_is_repeated_until_it_is_stopped(
     topic: Cli, capsys: pytest.CaptureFixture[str]
 ) -> None:
