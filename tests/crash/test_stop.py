@@ -16,10 +16,12 @@ from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
+from tests.machinery.object_server import BUCKET, ENVIRONMENT, Fault, object_server
 from tests.machinery.scale import scaled
 
 import tidelog
 from tidelog.segment.filenames import log_delete_directory_name
+from tidelog.service.log_service import STORE_PATIENCE_MS
 from tidelog.service.requests.request import Request
 
 if TYPE_CHECKING:
@@ -331,6 +333,39 @@ def test_a_service_that_recovers_or_is_throttled_stops_at_once(tmp_path: Path, n
     where, _ = check_stop(work, prepared, tmp_path / "run", Random(7))
 
     assert where in {"loading", "running"}
+
+
+@pytest.mark.parametrize("part", ["/s/", "/m/"])
+def test_a_stop_does_not_wait_for_a_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    """A segment or a version may be given up, and done late: the next run continues.
+
+    Without that a stop lasts until the request times out: a minute.
+    """
+    data, values = tmp_path / "data", [b"%d" % number * 5_000 for number in range(12)]
+    with tidelog.open(data) as logs:
+        logs.create_topic("t", config={**SMALL, "remote.storage.enable": "true"})
+        for value in values:
+            logs.append("t", value)
+    archive = f"s3://{BUCKET}/logs"
+    settings = {"tidelog.archive.uri": archive, "remote.log.manager.task.interval.ms": "50"}
+    with object_server() as server:
+        for name, setting in {**ENVIRONMENT, "AWS_ENDPOINT_URL": server.endpoint}.items():
+            monkeypatch.setenv(name, setting)
+        # The second version: the first one is the claim, without which no segment is put.
+        server.faults = [Fault("stall", "PUT", "0" * 19 + "2" if part == "/m/" else part, 15)]
+        work = Work(lambda *_: None, settings, "ready pid=", 0)
+
+        stopped = stop(work, [data], 1.0)
+
+        assert not server.faults
+        assert (stopped.code, stopped.lines[-1][-18:]) == (0, "Shutdown complete."), stopped
+        assert stopped.seconds < STORE_PATIENCE_MS / 1000 + STOP_S * factor_now()
+        again = stop(Work(lambda *_: None, settings, "base_offset=9 ", 0), [data], 0)
+        assert again.code == 0
+        found = tidelog.open_directory_read_only(archive).read("t")
+        assert [one.value for one in found] == values[:11]
 
 
 def few_to_recover(first: Path, second: Path) -> None:

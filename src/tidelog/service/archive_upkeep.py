@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from tidelog.manager.log_archiver import ArchivePass
     from tidelog.manager.manager_part import Shared
     from tidelog.segment.filenames import TopicPartition
-    from tidelog.store.objects import Objects
 
 _log = logging.getLogger(__name__)
 
@@ -73,7 +72,7 @@ class Archiving(ManagerPart):
         super().__init__(shared)
         config, uri = shared.config, shared.config().tidelog_archive_uri
         self._should_stop: Final = should_stop
-        self._store: Final[Objects] = ObjectStore(uri)
+        self._store: Final = ObjectStore(uri)
         check_place(uri, shared.log_dirs)
         self._archivers: dict[TopicPartition, LogArchiver] = {}
         self._names = NewNames(self._store, {})
@@ -118,6 +117,15 @@ class Archiving(ManagerPart):
             del self._reasons[what]
         for swept in [one for one in self._swept_ms if one[0] not in settled]:  # may be left again
             del self._swept_ms[swept]
+
+    def give_up(self) -> None:
+        """Let what waits for the store, and each later pass, fail at once.
+
+        The archive is as after a kill: a segment that is put late is an orphan, which a later claim
+        sweeps, a version that is committed late is found by the next start, and nothing here counts
+        as archived.
+        """
+        self._store.give_up()
 
     def metrics(self) -> Iterator[Metric]:
         """Yield how far the archives are, and what was done since the start."""

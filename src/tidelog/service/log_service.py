@@ -6,7 +6,7 @@ Kafka: ``LogManager``, with what ``ReplicaManager`` does for moves between direc
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from tidelog.datadir.effective_config import NO_SETTINGS
 from tidelog.datadir.metadata_files import UNKNOWN_BROKER_EPOCH
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from tidelog.service.archive_upkeep import Archiving
 
 _log = logging.getLogger(__name__)
+
+STORE_PATIENCE_MS: Final = 3000
+"""How long a stop waits for the store in which a pass archives logs."""
 
 
 class LogService(LogManager):
@@ -150,8 +153,16 @@ class LogService(LogManager):
         """
         if self.is_inherited:
             return
+        archiving, giving_up = self.tasks.archiving, None
+        if archiving is not None:
+            # Before all that waits for a pass: a store that does not answer would hold it for long.
+            giving_up = self.machine.scheduler.schedule(
+                "tidelog-archive-give-up", archiving.give_up, delay_ms=STORE_PATIENCE_MS
+            )
         super().stop_background()
         self.tasks.stop()
+        if giving_up is not None:
+            giving_up.cancel()
         self._mover.stop()
         self._queue.stop()
 

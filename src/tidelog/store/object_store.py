@@ -12,7 +12,8 @@ import os
 import threading
 from contextlib import closing, contextmanager, suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import (
@@ -93,6 +94,9 @@ class ObjectStore:
         self.options: Final = dict(known)
         check_options(self.uri.kind, self.options)
         self._store: Any = None
+        self._is_given_up = False
+        self._waiting: set[SimpleQueue[Any]] = set()
+        """Where each request that was sent waits for its answer; ``_lock`` guards what enters."""
         self._lock = threading.Lock()
 
     @property
@@ -220,7 +224,7 @@ class ObjectStore:
         Raises StoreError if the store then has an object of another size.
         """
         is_large = size_bytes > PART_BYTES
-        data = iter(parts) if is_large else b"".join(parts)
+        data = self._until_given_up(parts) if is_large else b"".join(parts)
         # One of several parts is begun and completed by a request each.
         requests = -(-size_bytes // PART_BYTES) + 2 if is_large else 1
         STORE_COUNTS.add("put", size_bytes, requests)
@@ -304,30 +308,53 @@ class ObjectStore:
     # How the library is called
 
     def _asked(self, name: str, ask: Callable[[Any, Any], T], *, makes: bool = False) -> T:
-        """Return what the library answers, asked by another thread if signals come to this one.
+        """Return what the library answers, asked by another thread, which it may keep for long.
 
         ``makes``: make the directory of a store of files if it is missing.
         """
         self._check_name(name)
         self._check_process()
-        if threading.current_thread() is not threading.main_thread():
-            return self._answer(name, ask, makes=makes)
-        answers: list[T] = []
-        errors: list[BaseException] = []
+        answers: SimpleQueue[tuple[T | None, BaseException | None]] = SimpleQueue()
 
         def run() -> None:
             try:
-                answers.append(self._answer(name, ask, makes=makes))
+                answers.put((self._answer(name, ask, makes=makes), None))
             except BaseException as error:  # noqa: BLE001 - raised by the thread that waits
-                errors.append(error)
+                answers.put((None, error))
 
-        # Python handles a signal in the main thread, once the library returns: not in 30 s.
-        thread = threading.Thread(target=run, name="tidelog-store", daemon=True)  # noqa: TID251 - one that an interrupt leaves behind ends with its request
-        thread.start()
-        thread.join()
-        if errors:
-            raise errors[0]
-        return answers[0]
+        try:
+            with self._lock:  # else ``give_up`` might come in between, and wake nobody
+                if self._is_given_up:
+                    raise self._given_up()
+                self._waiting.add(answers)
+            # Python handles a signal in the main thread, once the library returns: not in 30 s.
+            threading.Thread(target=run, name="tidelog-store", daemon=True).start()  # noqa: TID251 - one that is left behind ends with its request
+            answer, error = answers.get()
+        finally:
+            self._waiting.discard(answers)
+        if error is not None:
+            raise error
+        return cast("T", answer)
+
+    def give_up(self) -> None:
+        """Let requests that have no answer yet, and all later ones, fail with StoreUnavailable.
+
+        What was asked may still be done, as after a kill of the process: the caller must not
+        conclude from the error that it was not.
+        """
+        with self._lock:
+            self._is_given_up = True
+            for answers in list(self._waiting):
+                answers.put((None, self._given_up()))
+
+    def _until_given_up(self, parts: Iterable[bytes]) -> Iterator[bytes]:
+        for part in parts:
+            if self._is_given_up:  # else the library would read and send all of them
+                raise self._given_up()
+            yield part
+
+    def _given_up(self) -> StoreUnavailable:
+        return StoreUnavailable(f"{self.uri}: the request was given up, since the process stops")
 
     def _answer(self, name: str, ask: Callable[[Any, Any], T], *, makes: bool) -> T:
         try:

@@ -24,9 +24,10 @@ from tidelog.errors import (
     StoreUnavailable,
 )
 from tidelog.store import object_store
-from tidelog.store.object_store import ObjectStore
+from tidelog.store.object_store import PART_BYTES, ObjectStore
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tidelog.store.objects import ObjectInfo
@@ -312,6 +313,42 @@ def test_an_interrupt_ends_a_wait_at_once(s3: ObjectStore, server: ObjectServer)
         s3.get("x")
     assert time.monotonic() - start < 3
     wait.join()
+
+
+def test_requests_that_are_given_up_end_at_once(s3: ObjectStore, server: ObjectServer) -> None:
+    """The later ones, too, and the parts of an object; the store may still do what was asked."""
+    server.faults = [Fault("stall", seconds=1.0)]
+    threading.Timer(0.2, s3.give_up).start()
+    start = time.monotonic()
+
+    with pytest.raises(StoreUnavailable, match=r"whether .*x was created is unknown: .* given up"):
+        s3.create("x", b"1")
+    with pytest.raises(StoreUnavailable, match="was given up, since the process stops"):
+        s3.head("x")
+    assert time.monotonic() - start < 0.9
+    while not server.objects:
+        threading.Event().wait(0.01)
+    assert [kept.data for kept in server.objects.values()] == [b"1"]
+
+
+def test_no_further_part_is_read_of_an_object_that_is_given_up(
+    s3: ObjectStore, server: ObjectServer
+) -> None:
+    """Else the library would send a whole segment after all is closed."""
+    read: list[int] = []
+
+    def parts() -> Iterator[bytes]:
+        for number in range(20):
+            if number == 1:
+                s3.give_up()
+            read.append(number)
+            yield bytes(PART_BYTES)
+
+    with pytest.raises(StoreUnavailable, match="given up"):
+        s3.put("x", parts(), 20 * PART_BYTES)
+    threading.Event().wait(0.3)
+    assert read == [0, 1]
+    assert not server.objects
 
 
 def test_a_forked_child_is_refused(store: ObjectStore) -> None:
