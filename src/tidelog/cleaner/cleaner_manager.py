@@ -119,14 +119,20 @@ class LogCleanerManager:
         Several callers may do so at once: each waits, and each pause has to be undone.
         Source: Kafka abortAndPauseCleaning, which refuses a second abort.
         """
-        # All at once: the one that is waited for first must not let others begin meanwhile.
-        states = {key: self._apply(key, Event.PAUSE) for key in keys}
-        for key in [key for key, state in states.items() if state.phase is Phase.ABORTED]:
-            while self.state(key).phase is Phase.ABORTED:
-                self._sleep_ms(POLL_MS)
-            with self._lock:
-                self._aborted.add(key)
-            _logger.info("cleaning-aborted-and-paused topic=%s partition=%d", *key)
+        states: dict[Key, CleaningState] = {}
+        try:
+            # All at once: the one that is waited for first must not let others begin meanwhile.
+            for key in keys:
+                states[key] = self._apply(key, Event.PAUSE)
+            for key in [key for key, state in states.items() if state.phase is Phase.ABORTED]:
+                while self.state(key).phase is Phase.ABORTED:
+                    self._sleep_ms(POLL_MS)
+                with self._lock:
+                    self._aborted.add(key)
+                _logger.info("cleaning-aborted-and-paused topic=%s partition=%d", *key)
+        except BaseException:  # an interrupt: the caller undoes only pauses that it was given
+            self.resume(states)
+            raise
 
     def abort(self, key: Key) -> None:
         """Abort the cleaning of a partition and wait until it has stopped; a new one may begin.

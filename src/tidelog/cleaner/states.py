@@ -39,6 +39,8 @@ TRANSITIONS: Final[dict[tuple[Phase, Event], Phase]] = {
     (Phase.ABORTED, Event.END): Phase.PAUSED,
     # Kafka refuses this; here another caller waits for the same end, and pauses too.
     (Phase.ABORTED, Event.PAUSE): Phase.ABORTED,
+    # An interrupt came while the caller waited: the cleaning still stops, for nobody.
+    (Phase.ABORTED, Event.RESUME): Phase.ABORTED,
     (Phase.PAUSED, Event.PAUSE): Phase.PAUSED,
     (Phase.PAUSED, Event.RESUME): Phase.PAUSED,
 }
@@ -48,7 +50,7 @@ _PAUSE_CHANGE: Final = {Event.PAUSE: 1, Event.RESUME: -1}
 
 
 class CleaningState(NamedTuple):
-    """The state of one partition; ``pauses`` is 0 unless it is paused or being aborted."""
+    """The state of one partition; ``pauses`` counts who holds it paused, or aborts it."""
 
     phase: Phase = Phase.NONE
     pauses: int = 0
@@ -56,9 +58,9 @@ class CleaningState(NamedTuple):
     def after(self, event: Event) -> CleaningState:
         """Return the state after ``event``; InvalidArgument if it is not allowed now."""
         phase = TRANSITIONS.get((self.phase, event))
-        if phase is None:
-            raise InvalidArgument(f"{event.value} is not possible: the partition is {self}")
         pauses = self.pauses + _PAUSE_CHANGE.get(event, 0)
+        if phase is None or pauses < 0:
+            raise InvalidArgument(f"{event.value} is not possible: the partition is {self}")
         if phase is Phase.PAUSED and not pauses:
             return IDLE
         return CleaningState(phase, pauses)

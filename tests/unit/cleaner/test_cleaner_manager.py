@@ -121,6 +121,25 @@ def test_a_log_truncated_while_it_is_chosen_is_examined_anew(
     assert log.log_end_offset == 3
 
 
+def test_an_interrupt_while_a_cleaning_is_awaited_undoes_all_pauses(place: Place) -> None:
+    """Else the partitions would never be cleaned again; the cleaning that runs is aborted."""
+    manager = place.manager
+    assert manager.maybe_begin(TWO)
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    place.on_sleep = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        manager.abort_and_pause(ONE, TWO)
+
+    assert manager.state(ONE) == IDLE
+    with pytest.raises(CleaningAborted):
+        manager.check(TWO)
+    manager.done(TWO)
+    assert manager.state(TWO) == IDLE
+
+
 @pytest.mark.parametrize("change", ["policy", "deleted", "clean"])
 def test_a_log_that_is_no_longer_to_be_cleaned_is_passed_over(
     place: Place, monkeypatch: pytest.MonkeyPatch, change: str

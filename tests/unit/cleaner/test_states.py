@@ -36,6 +36,16 @@ def test_a_second_abort_waits_for_the_end_of_the_first() -> None:
     assert twice.after(Event.END).after(Event.RESUME).after(Event.RESUME) == IDLE
 
 
+def test_a_pause_of_a_cleaning_that_has_not_ended_can_be_withdrawn() -> None:
+    """The cleaning still stops; the partition is idle then, and nothing is left to undo."""
+    withdrawn = after(Event.BEGIN, Event.PAUSE, Event.RESUME)
+
+    assert withdrawn.phase is Phase.ABORTED
+    assert withdrawn.after(Event.END) == IDLE
+    with pytest.raises(InvalidArgument, match="resume"):
+        withdrawn.after(Event.RESUME)
+
+
 def test_pauses_are_counted() -> None:
     """A partition is idle again only after each pause has been undone."""
     twice = after(Event.PAUSE, Event.PAUSE)
