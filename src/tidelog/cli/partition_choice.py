@@ -128,6 +128,13 @@ class ChosenPartitions(NamedTuple):
 
         It is named on stderr, and counts in ``exit_code`` from then on.
         """
+        for place, answers in self.look(command, self.past_damage(command, question)):
+            yield from ((place, answer) for answer in answers)
+
+    def past_damage(
+        self, command: str, question: Callable[[Place], T]
+    ) -> Callable[[Place], list[T]]:
+        """Return ``question`` as ``look_past_damage`` asks it: no answer is an empty one."""
 
         def answered(place: Place) -> list[T]:
             try:
@@ -139,8 +146,7 @@ class ChosenPartitions(NamedTuple):
                 self.unreadable.append(error)
                 return []
 
-        for place, answers in self.look(command, answered):
-            yield from ((place, answer) for answer in answers)
+        return answered
 
     def look_into(
         self, command: str, question: Callable[[ReadOnlyLog], T]
@@ -163,9 +169,13 @@ class ChosenPartitions(NamedTuple):
         damaged = [show(place, answer) for place, answer in answers]
         damaged += map(is_damage, self.unreadable)
         numbers = {"damaged": sum(damaged), "missing": len(self.missing)}
-        unanswered = len(self.unreadable) - sum(map(is_damage, self.unreadable))
-        print_counts(args, partitions=len(damaged), **numbers, unanswered=unanswered)
+        print_counts(args, partitions=len(damaged), **numbers, unanswered=self.unanswered)
         return self.exit_code(has_loss=any(numbers.values()))
+
+    @property
+    def unanswered(self) -> int:
+        """How many partitions are unreadable because a store gave no answer."""
+        return sum(not is_damage(error) for error in self.unreadable)
 
     def exit_code(self, *, has_loss: bool) -> int:
         """Return 3 if a store gave no answer, else 1 if ``has_loss`` or a partition is damaged.

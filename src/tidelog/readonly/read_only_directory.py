@@ -22,7 +22,12 @@ from tidelog.datadir.offset_checkpoints import (
     read_offsets,
 )
 from tidelog.datadir.partition_directories import is_directory, lies_twice
-from tidelog.errors import CorruptFile, KafkaStorageError, UnknownTopicOrPartition
+from tidelog.errors import (
+    CorruptFile,
+    KafkaStorageError,
+    StoreUnavailable,
+    UnknownTopicOrPartition,
+)
 from tidelog.readonly.absent_partitions import BY_ARGUMENT, partitions_elsewhere
 from tidelog.readonly.directory_files import DirectoryFiles
 from tidelog.readonly.missing.holes import surely_lost, unexplained_holes
@@ -391,7 +396,12 @@ class ReadOnlyDirectory(Told):
         Its high watermark and log start are those of its directory's checkpoints. Errors, too, as
         of ``part_of``.
         """
-        return self.part_of(topic, partition).open(topic, partition, on_damage=on_damage)
+        part = self.part_of(topic, partition)
+        try:
+            return part.open(topic, partition, on_damage=on_damage)
+        except StoreUnavailable as error:
+            # It names an object, and so the id of a topic that is one of many.
+            raise StoreUnavailable(f"{topic}-{partition}: {error}") from error
 
     def unexplained_holes(
         self, log: ReadOnlyLog, holes: Iterable[tuple[int, int]] | None = None

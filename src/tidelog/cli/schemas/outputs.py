@@ -417,6 +417,7 @@ _OUTPUTS: Final = {
         counts(
             partitions="Partitions that were checked.",
             damaged=DAMAGED,
+            unanswered=UNANSWERED,
             **{field.name: field.shape.text for field in fields_of(Checked)},
         ),
         text="A line a finding: none, if all is sound.",

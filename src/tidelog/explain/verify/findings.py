@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 from tidelog.codec.shown_rows import Named
 from tidelog.env.files import WRONG_KIND
-from tidelog.errors import InvalidArgument, KafkaStorageError
+from tidelog.errors import CorruptArchive, InvalidArgument, KafkaStorageError, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -60,16 +60,24 @@ def unusual(path: str, byte: int | None, what: str, remedy: str = "none needed")
     return Finding(Severity.UNUSUAL, path, byte, what, remedy)
 
 
+def raise_unanswered(error: Exception) -> None:
+    """Raise the error of a store that gave no answer: that says nothing of what is there."""
+    if isinstance(error, StoreError) and not isinstance(error, CorruptArchive):
+        raise error
+
+
 def attempt(
     read: Callable[[], T], path: str, remedy: str, byte: int | None = None
 ) -> Generator[Finding, None, T | None]:
     """Return what ``read`` finds in a file; if it cannot be read, yield that, and return None.
 
     ``remedy`` is for what the file holds: nothing is known of one that the disk does not give.
+    Raises StoreError where a store gave no answer.
     """
     try:
         return read()
     except (KafkaStorageError, InvalidArgument) as error:
+        raise_unanswered(error)
         cause = error.__cause__
         is_unread = isinstance(cause, OSError) and cause.errno not in WRONG_KIND
         yield damage(path, byte, str(error), READABLE if is_unread else remedy)

@@ -17,7 +17,14 @@ from tidelog.datadir.offset_checkpoints import (
     RECOVERY_POINT_FILE,
 )
 from tidelog.errors import InvalidArgument, KafkaStorageError
-from tidelog.explain.verify.findings import RESCUE, Finding, attempt, damage, unusual
+from tidelog.explain.verify.findings import (
+    RESCUE,
+    Finding,
+    attempt,
+    damage,
+    raise_unanswered,
+    unusual,
+)
 from tidelog.log.topic_id import PARTITION_METADATA_FILE, read_partition_metadata
 from tidelog.records.batch import INT32_MAX
 from tidelog.segment.filenames import (
@@ -243,6 +250,7 @@ def check_metadata(fs: FileSystem, directory: str) -> Iterator[Finding]:
     try:
         topic_id = read_partition_metadata(fs, path)
     except (KafkaStorageError, InvalidArgument) as error:
+        raise_unanswered(error)
         yield damage(path, 0, str(error), "write the id that the topic's other partitions have")
         return
     if topic_id is None:

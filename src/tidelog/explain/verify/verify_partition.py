@@ -17,7 +17,11 @@ from tidelog.codec.offset_text import offsets_text
 from tidelog.datadir.metadata_files import CLEAN_SHUTDOWN_FILE
 from tidelog.datadir.offset_checkpoints import CHECKPOINT_FILES
 from tidelog.env.files import is_gone
-from tidelog.errors import KafkaStorageError, TidelogError, UnknownTopicOrPartition
+from tidelog.errors import (
+    KafkaStorageError,
+    TidelogError,
+    UnknownTopicOrPartition,
+)
 from tidelog.explain.verify.archived_copies import with_archived_copies
 from tidelog.explain.verify.checked import Checked
 from tidelog.explain.verify.confirmed import confirmed
@@ -31,6 +35,7 @@ from tidelog.explain.verify.findings import (
     Severity,
     attempt,
     damage,
+    raise_unanswered,
     unusual,
 )
 from tidelog.explain.verify.verify_batches import BatchChecks, search_behind
@@ -144,7 +149,8 @@ def verify_partition(
     """Return everything that is found in a partition directory; arguments as ``LogVerifier``.
 
     Beside a writer the check is repeated until it finds no damage, or the same again. What keeps
-    the directory from being read is damage, too. Raises UnknownTopicOrPartition if there is none.
+    the directory from being read is damage, too. Raises UnknownTopicOrPartition if there is none,
+    StoreError where it is an archive whose store gives no answer.
     """
     files = reading(fs)
     lines = checkpoints or CheckpointLines(files)
@@ -180,6 +186,7 @@ def verify_partition(
     except UnknownTopicOrPartition:
         raise
     except (TidelogError, OSError) as error:
+        raise_unanswered(error)
         if is_gone(fs, directory):
             raise UnknownTopicOrPartition(f"{directory} was deleted") from error
         return PartitionCheck([damage(directory, None, str(error), READABLE)], Checked())

@@ -13,13 +13,19 @@ import numpy as np
 
 from tidelog.datadir.lock_file import has_writer
 from tidelog.env.overlay_files import OverlayFiles
-from tidelog.errors import CorruptIndex, CorruptSnapshot, KafkaStorageError, TidelogError
+from tidelog.errors import (
+    CorruptIndex,
+    CorruptSnapshot,
+    KafkaStorageError,
+    TidelogError,
+)
 from tidelog.explain.verify.findings import (
     READABLE,
     REBUILD,
     REBUILT,
     Finding,
     damage,
+    raise_unanswered,
     unusual,
 )
 from tidelog.log.producers.producer_snapshot import SNAPSHOT_ENTRY, SNAPSHOT_HEADER, read_snapshot
@@ -133,6 +139,7 @@ class ProducerChecks:
             yield damage(path, 0, str(error), _REPLAYED)
             return
         except KafkaStorageError as error:
+            raise_unanswered(error)
             yield damage(path, None, str(error), READABLE)
             return
         if not self.is_sure:
@@ -186,6 +193,7 @@ def check_txn_index(
         yield damage(path, 0, str(error), REBUILT)
         return
     except KafkaStorageError as error:
+        raise_unanswered(error)
         yield damage(path, None, str(error), READABLE)
         return
     checked.index_entries += len(found)

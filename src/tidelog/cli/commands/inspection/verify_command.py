@@ -34,7 +34,7 @@ COMMAND: Final = Command(
 
 
 def run(args: Namespace) -> int:
-    """Print every finding; return 1 if one of them is damage."""
+    """Print every finding; return 1 if one of them is damage, 3 if a store gave no answer."""
     from tidelog.cli.partition_choice import chosen_by
     from tidelog.config.log_config import LogConfig
     from tidelog.explain.verify.checked import Checked
@@ -61,9 +61,9 @@ def run(args: Namespace) -> int:
             print_finding(args, about, finding)
             if finding.severity is Severity.DAMAGE:
                 damaged.add(about)
-    _print_total(args, len(chosen.places), len(damaged), total)
+    _print_total(args, chosen, len(damaged), total)
     chosen.report_pending("verify")
-    return int(bool(damaged))
+    return chosen.exit_code(has_loss=bool(damaged))
 
 
 def _around(chosen: ChosenPartitions, args: Namespace) -> list[Located]:
@@ -118,9 +118,9 @@ def _verify_all(
 
         for place, size in zip(places, sizes, strict=True):
             task.show(before, what=f"verifying {place.key}")
-            results = chosen.ask(args.command, place, check)
+            results = chosen.ask(args.command, place, chosen.past_damage(args.command, check))
             line.erase()
-            yield from ((place, result) for result in results)
+            yield from ((place, result) for result in chain(*results))
             before += size
 
 
@@ -147,11 +147,15 @@ def _in_words(checked: Checked) -> str:
     )
 
 
-def _print_total(args: Namespace, partitions: int, damaged: int, checked: Checked) -> None:
-    """Print how much was checked, and how much of it is damaged."""
-    print_counts(args, partitions=partitions, damaged=damaged, **as_json(checked))
+def _print_total(args: Namespace, chosen: ChosenPartitions, damaged: int, checked: Checked) -> None:
+    """Print how much was checked, how much of it is damaged, and what no store gave."""
+    partitions, unanswered = len(chosen.places), chosen.unanswered
+    damaged += len(chosen.unreadable) - unanswered
+    numbers = {"damaged": damaged, "unanswered": unanswered}
+    print_counts(args, partitions=partitions, **numbers, **as_json(checked))
     if not args.json:
         found = f"{counted(partitions, 'partition')}, {damaged:,} damaged"
+        found += f", {unanswered:,} not checked" * bool(unanswered)
         print(f"{found}; checked {_in_words(checked)}")
 
 
