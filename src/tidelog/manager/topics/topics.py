@@ -413,7 +413,7 @@ class Topics:
         known = [
             OwnCatalogue(one.path, one.directory_id, self._read_from[one.path]) for one in read
         ]
-        merged = self._recorded = merged_catalogues(self._fs, known)
+        merged = self._recorded = merged_catalogues(self._fs, known, is_writer=True)
         adopted: list[tuple[str, set[str]]] = []
         for one in read:
             try:

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.machinery.manager_home import Loading, ManagerHome, fill, values
 
-from tidelog.errors import InvalidConfig, KafkaStorageError, UnknownTopicOrPartition
+from tidelog.errors import (
+    InconsistentTopicId,
+    InvalidConfig,
+    KafkaStorageError,
+    UnknownTopicOrPartition,
+)
 from tidelog.manager.log_manager import LogManager
 from tidelog.manager.on_demand import Terms
 
@@ -357,6 +362,35 @@ def test_a_topic_made_again_in_its_directory_keeps_its_records(path: str, change
         assert manager.topics() == {"t": topic}
         assert len(values(manager, "t", 0)) == 3
     assert [name for name in home.files(path) if name.startswith("t-0")] == ["t-0"]
+
+
+@pytest.mark.parametrize("loading", Loading)
+@pytest.mark.parametrize("kept", ["/a", "/b"])
+def test_of_two_topics_of_one_name_none_becomes_a_stray(loading: Loading, kept: str) -> None:
+    """The copy of a disk may be older, and its topic a later revision: the user decides.
+
+    The one whose partitions stay is the topic then, whichever revision it is.
+    """
+    home = ManagerHome("/a", "/b")
+    with home.open():
+        pass
+    for path, changes in (("/a", 0), ("/b", 3)):
+        with command(home, path) as manager:
+            manager.create_topic("t")
+            fill(manager, "t", 0, 3)
+            for number in range(changes):
+                manager.alter_topic("t", {"retention.ms": str(10**12 + number)})
+
+    with pytest.raises(InconsistentTopicId, match=r"two topics are named t: /a/t-0 has .* /b/t-0"):
+        home.open_as(loading)
+
+    for path in home.paths:
+        assert [name for name in home.files(path) if name.startswith("t-0")] == ["t-0"]
+    (gone,) = set(home.paths) - {kept}
+    home.fs.rename(f"{gone}/t-0", "/aside")
+    with home.open_as(loading) as manager:
+        assert len(values(manager, "t", 0)) == 3
+        assert manager.partition("t", 0).log.data_dir == kept
 
 
 @pytest.mark.parametrize("path", ["/a", "/b"])
