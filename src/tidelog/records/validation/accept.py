@@ -122,11 +122,15 @@ def accept_together(
 
     Arguments as there. The batches are copied.
     """
-    if not policy.keeps_plain or max(map(len, parts)) > max_batch_bytes:
+    sizes = list(map(len, parts))
+    if not policy.keeps_plain or max(sizes) > max_batch_bytes:
         return None
     data = bytearray().join(map(byte_view, parts))
     found = _headers(as_bytes(data), len(parts), policy, now_ms)
-    return None if found is None else AcceptedTogether(data, BatchColumns(found))
+    # The parts may hold as many batches without holding one each: a batch may lie across two.
+    if found is None or found[rows.SIZE].tolist() != sizes:
+        return None
+    return AcceptedTogether(data, BatchColumns(found))
 
 
 def _headers(array: Bytes, count: int, policy: LeaderPolicy, now_ms: int) -> Ints | None:

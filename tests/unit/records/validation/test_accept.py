@@ -133,6 +133,16 @@ def test_batches_of_several_requests_are_accepted_if_each_is() -> None:
         assert accept_together(refused, policy=policy, max_batch_bytes=limit, now_ms=NOW) is None
 
 
+@pytest.mark.parametrize("cut", [1, 12, 61, len(DATA) - 1])
+def test_a_batch_is_not_put_together_from_the_parts_of_two_requests(cut: int) -> None:
+    """The bytes of both are as many whole batches as there are requests, but neither brings one."""
+    parts = [DATA + DATA[:cut], DATA[cut:]]
+
+    found = accept_together(parts, policy=LeaderPolicy(), max_batch_bytes=10_000, now_ms=NOW)
+
+    assert found is None
+
+
 def test_a_topic_without_codec_takes_plain_batches_as_they_are() -> None:
     """So does a topic that keeps the producer's codec."""
     assert accepted(policy=LeaderPolicy(codec=Codec.NONE)) is not None
