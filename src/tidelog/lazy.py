@@ -9,6 +9,7 @@ know the module.
 from __future__ import annotations
 
 import os
+import sys
 from _thread import RLock
 from importlib import import_module
 from types import FunctionType, ModuleType
@@ -30,9 +31,18 @@ _importing = RLock()
 A child that is forked meanwhile would wait for ever for the import to end: the thread that imports
 is not there, and Python's lock of the module is held.
 """
+
+
+def _before_fork() -> None:
+    # NumPy is also imported without its stand-in, as by numba: this waits for the end of that.
+    if "numpy" in sys.modules:
+        import_module("numpy")
+    _importing.acquire()
+
+
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=_importing.acquire,
+        before=_before_fork,
         after_in_parent=_importing.release,
         after_in_child=_importing.release,
     )

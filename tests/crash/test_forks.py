@@ -545,9 +545,16 @@ os._exit(0 if sys.stdout.flush() is None else 1)
     assert done.stdout.split() == ["1"]
 
 
-def test_a_child_uses_numpy_though_a_thread_was_importing_it(tmp_path: Path) -> None:
-    """A fork waits for that: the lock of a module that is being imported is released by nobody."""
-    program = """
+@pytest.mark.parametrize("how", ["np.int64", "__import__('numpy')"])
+def test_a_child_uses_numpy_though_a_thread_was_importing_it(how: str, tmp_path: Path) -> None:
+    """A fork waits for that: the lock of a module that is being imported is released by nobody.
+
+    Also where the stand-in does not import it: numba does, and so does the module of the cleaner.
+    """
+    program = f"""
+HOW = {how!r}
+"""
+    program += """
 import os, signal, sys, threading, time, warnings
 from importlib.machinery import ModuleSpec
 from tidelog.lazy import np
@@ -564,7 +571,7 @@ class Slow:
         time.sleep(0.1)
         module.int64 = int
 sys.meta_path.insert(0, Slow())
-threading.Thread(target=lambda: np.int64).start()
+threading.Thread(target=lambda: eval(HOW)).start()
 begun.wait()
 if os.fork() == 0:
     signal.alarm(20)
