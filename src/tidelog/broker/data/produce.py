@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -112,8 +111,12 @@ class Produce:
         done: dict[int, _Appended] = {}
         for (name, number), parts in given.items():
             if len(parts) > 1 and name not in INTERNAL_SETTINGS:
-                with suppress(KafkaError):  # each is appended by itself, and hears its own error
+                try:
                     self._append_together(name, number, parts, done)
+                except KafkaError:
+                    continue  # each is appended by itself, and hears its own error
+                except Exception:  # noqa: BLE001 - as above, and others are not to blame
+                    _failed_unexpectedly(name, number)
         return [self._handle(request, done) for request in requests]
 
     def _append_together(
@@ -121,7 +124,8 @@ class Produce:
     ) -> None:
         """Append the batches of some requests, unless that has to wait; note each as ``done``.
 
-        Raises KafkaError if one of them has to be appended by itself; nothing was appended then.
+        Raises KafkaError if one of them has to be appended by itself; after any error nothing was
+        appended, or the log is offline.
         """
         partition = partition_at_once(self._manager, topic, number)
         if partition.begins_epoch:  # which takes long

@@ -82,6 +82,25 @@ def test_a_full_disk_refuses_only_what_does_not_fit() -> None:
     with_home(test)
 
 
+def test_an_unexpected_error_of_one_partition_takes_no_answer_from_another() -> None:
+    """A client without its answer would send again what is in the log by then."""
+
+    async def test(home: BrokerHome) -> None:
+        home.create_with_epoch("u")
+        line, fault = Line(home), MemoryError("a test's")
+        home.files.fail("pwrite", ".log", fault, 2, skipped=1)  # type: ignore[arg-type]  # no error of a disk
+
+        line.feed(b"".join(produce(number, topic="tu"[number % 2]) for number in range(4)))
+
+        assert numbers(line) == [0, 1, 2, 3]
+        unknown = ErrorCode.UNKNOWN_SERVER_ERROR
+        assert [code for _, code in said(line)] == [ErrorCode.NONE, unknown, *[ErrorCode.NONE] * 2]
+        ends = [home.logs.partition(topic, 0).log.log_end_offset for topic in "tu"]
+        assert ends == [2, 1]
+
+    with_home(test)
+
+
 def test_those_of_a_held_partition_wait_in_their_order() -> None:
     """Others of the same read are appended at once, and what comes later waits for all."""
 
