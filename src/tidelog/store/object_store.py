@@ -354,7 +354,7 @@ class ObjectStore:
             yield part
 
     def _given_up(self) -> StoreUnavailable:
-        return StoreUnavailable(f"{self.uri}: the request was given up, since the process stops")
+        return StoreUnavailable(f"{self.uri}: the request was given up, since the service stops")
 
     def _answer(self, name: str, ask: Callable[[Any, Any], T], *, makes: bool) -> T:
         try:

@@ -323,7 +323,7 @@ def test_requests_that_are_given_up_end_at_once(s3: ObjectStore, server: ObjectS
 
     with pytest.raises(StoreUnavailable, match=r"whether .*x was created is unknown: .* given up"):
         s3.create("x", b"1")
-    with pytest.raises(StoreUnavailable, match="was given up, since the process stops"):
+    with pytest.raises(StoreUnavailable, match="was given up, since the service stops"):
         s3.head("x")
     assert time.monotonic() - start < 0.9
     while not server.objects:
