@@ -293,19 +293,19 @@ def _placed_together(
     first_offset, epoch = state.offsets.log_end.offset, request.leader_epoch
     if first_offset > _NEAR_THE_END:
         check_offsets_left(first_offset, int(columns.records_count.sum()))
-    next_offset, seen = stamp_offsets(data, columns, first_offset, epoch), survey(columns)
+    next_offset = stamp_offsets(data, columns, first_offset, epoch)
     return _Batches(
         data,
         columns,
         columns.row(0),
         first_offset,
         next_offset - 1,
-        seen.greatest_timestamp,
+        accepted.seen.greatest_timestamp,
         NO_TIMESTAMP,
         len(data),
         epoch,
         True,  # is_uniform
-        seen.greatest_producer_id >= 0,
+        accepted.seen.greatest_producer_id >= 0,
     )
 
 

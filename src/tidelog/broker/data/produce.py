@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
 
     _Appended = tuple[Partition, dict[str, Any]]
     """A partition that was appended to, and what the response says of it."""
+
+    _Done = tuple[Partition | None, dict[str, Any]]
+    """The same; None: it failed unexpectedly, and may have been appended to."""
 
 _log = logging.getLogger(__name__)
 
@@ -108,38 +112,43 @@ class Produce:
             for topic in request.values["topicData"]:
                 for one in topic["partitionData"]:
                     given.setdefault((topic["name"], one["index"]), []).append(one)
-        done: dict[int, _Appended] = {}
+        done: dict[int, _Done] = {}
         for (name, number), parts in given.items():
             if len(parts) > 1 and name not in INTERNAL_SETTINGS:
-                try:
+                with suppress(KafkaError):  # each is appended by itself, and hears its own error
                     self._append_together(name, number, parts, done)
-                except KafkaError:
-                    continue  # each is appended by itself, and hears its own error
-                except Exception:  # noqa: BLE001 - as above, and others are not to blame
-                    _failed_unexpectedly(name, number)
         return [self._handle(request, done) for request in requests]
 
     def _append_together(
-        self, topic: str, number: int, parts: list[dict[str, Any]], done: dict[int, _Appended]
+        self, topic: str, number: int, parts: list[dict[str, Any]], done: dict[int, _Done]
     ) -> None:
         """Append the batches of some requests, unless that has to wait; note each as ``done``.
 
-        Raises KafkaError if one of them has to be appended by itself; after any error nothing was
-        appended, or the log is offline.
+        Raises KafkaError if one of them has to be appended by itself; then nothing was appended, or
+        the log is offline.
         """
         partition = partition_at_once(self._manager, topic, number)
         if partition.begins_epoch:  # which takes long
             return
-        batches = [part["records"] for part in parts]
-        found = self._appends.at_once(partition, partial(partition.append_locked, batches))
+        batches, end = [part["records"] for part in parts], partition.log.log_end_offset
+        try:
+            found = self._appends.at_once(partition, partial(partition.append_locked, batches))
+        except KafkaError:
+            raise
+        except Exception:  # noqa: BLE001 - other partitions are not to blame
+            answer = _failed_unexpectedly(topic, number)
+            # Appended by itself, a batch that is in the log already would be there twice.
+            if partition.held_log.log_end_offset != end:
+                done.update((id(part), (None, answer)) for part in parts)
+            return
         if found is None or found[0].is_duplicate:
             return
         offset = found[0].first_offset
         for part in parts:
-            done[id(part)] = partition, _appended(part["index"], found[0], offset)
+            done[id(part)] = partition, _appended(number, found[0], offset)
             offset += 1 + BATCH_HEADER.unpack_field("last_offset_delta", part["records"])
 
-    def _handle(self, request: Request, done: dict[int, _Appended]) -> Answer:
+    def _handle(self, request: Request, done: dict[int, _Done]) -> Answer:
         """As ``handle``; ``done`` are the parts of the request that were appended before."""
         appended: list[_Appended] = []
         responses: list[dict[str, Any]] = []
@@ -151,8 +160,9 @@ class Produce:
                 if known is None:
                     one = self._begin(request, name, given, appended)
                 else:
-                    appended.append(known)
-                    one = known[1]
+                    partition, one = known
+                    if partition is not None:
+                        appended.append((partition, one))
                 found.append(one)
                 if not isinstance(one, dict):
                     waiting.append(one)

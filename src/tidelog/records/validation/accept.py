@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from tidelog.codec.layout import Buffer
     from tidelog.records.array_rows import Bytes, Ints
+    from tidelog.records.batch_columns import Survey
     from tidelog.records.validation.policy import LeaderPolicy
 
 
@@ -75,15 +76,15 @@ class Accepted(NamedTuple):
 
 
 class AcceptedTogether(NamedTuple):
-    """Batches of several requests that may be appended as one; ``data`` holds nothing else."""
+    """Batches of several requests that may be appended as one; ``data`` holds nothing else.
+
+    ``seen`` is the survey of their headers, and ``codec`` the last one other than none.
+    """
 
     data: bytearray
     columns: BatchColumns
-
-    @property
-    def codec(self) -> Codec:
-        """The last codec other than none."""
-        return Codec(survey(self.columns).last_codec)
+    seen: Survey
+    codec: Codec
 
     @property
     def last_offset_of_first_batch(self) -> int:
@@ -130,7 +131,8 @@ def accept_together(
     # The parts may hold as many batches without holding one each: a batch may lie across two.
     if found is None or found[rows.SIZE].tolist() != sizes:
         return None
-    return AcceptedTogether(data, BatchColumns(found))
+    seen = survey(columns := BatchColumns(found))
+    return AcceptedTogether(data, columns, seen, Codec(seen.last_codec))
 
 
 def _headers(array: Bytes, count: int, policy: LeaderPolicy, now_ms: int) -> Ints | None:

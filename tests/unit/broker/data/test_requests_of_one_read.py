@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.machinery.broker_home import held
@@ -13,6 +13,7 @@ from tests.machinery.broker_line import Line, numbers, produce, settled, with_ho
 from tidelog.broker.room import Room
 from tidelog.codec.protocol.apis import api_named
 from tidelog.error_codes import ErrorCode
+from tidelog.manager.partition import Partition
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,6 +98,26 @@ def test_an_unexpected_error_of_one_partition_takes_no_answer_from_another() -> 
         assert [code for _, code in said(line)] == [ErrorCode.NONE, unknown, *[ErrorCode.NONE] * 2]
         ends = [home.logs.partition(topic, 0).log.log_end_offset for topic in "tu"]
         assert ends == [2, 1]
+
+    with_home(test)
+
+
+def test_what_is_in_the_log_already_is_not_appended_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the common append fails unexpectedly after the write, no client hears of success."""
+
+    async def test(home: BrokerHome) -> None:
+        line, partition = Line(home), home.logs.partition("t", 0)
+        plain = Partition.append_locked
+
+        def failing(self: Partition, records: Any, *args: Any, **how: Any) -> Any:
+            plain(self, records, *args, **how)
+            raise MemoryError("a test's")
+
+        monkeypatch.setattr(Partition, "append_locked", failing)
+        line.feed(produce(0) + produce(1))
+
+        assert said(line) == [(0, ErrorCode.UNKNOWN_SERVER_ERROR)] * 2
+        assert partition.log.log_end_offset == 2
 
     with_home(test)
 
