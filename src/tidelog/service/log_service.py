@@ -159,10 +159,12 @@ class LogService(LogManager):
             giving_up = self.machine.scheduler.schedule(
                 "tidelog-archive-give-up", archiving.give_up, delay_ms=STORE_PATIENCE_MS
             )
-        super().stop_background()
-        self.tasks.stop()
-        if giving_up is not None:
-            giving_up.cancel()
+        try:
+            super().stop_background()
+            self.tasks.stop()
+        finally:
+            if giving_up is not None:
+                giving_up.cancel()
         self._mover.stop()
         self._queue.stop()
 
