@@ -1,4 +1,4 @@
-"""Requests that come together are answered, and leave the log, as if each had come by itself."""
+"""Requests that come together have the same answers, and the same effect, as one at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is appended, and the result. Kafka: ``LogAppendInfo``."""
+"""The input of an append, and its result. Kafka: ``LogAppendInfo``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tidelog.segment.offset_metadata import LogOffsetMetadata
 
 Appended: TypeAlias = "Buffer | OwnRecords | list[Buffer]"
-"""What is appended; a list has one batch each of several requests of clients."""
+"""The input of an append. A list holds batches of clients, one from each of several requests."""
 
 HighWatermarkRule: TypeAlias = "Callable[[LogOffsetMetadata], LogOffsetMetadata | None]"
 """Returns how far the high watermark may be raised, given the log end; None: not at all."""

@@ -339,8 +339,8 @@ class ObjectStore:
     def give_up(self) -> None:
         """Let requests that have no answer yet, and all later ones, fail with StoreUnavailable.
 
-        What was asked may still be done, as after a kill of the process: the caller must not
-        conclude from the error that it was not.
+        The store may still carry such a request out, as after a kill of the process: the error does
+        not mean that it has not.
         """
         with self._lock:
             self._is_given_up = True

@@ -105,6 +105,8 @@ def accept(
 
     Also returns None while no kernels are loaded, since plain code would do the same work twice.
     """
+    if not _may_accept(policy):
+        return None
     array = as_bytes(data)
     if array.nbytes > max_batch_bytes:
         return None
@@ -124,7 +126,7 @@ def accept_together(
     Arguments as there. The batches are copied.
     """
     sizes = list(map(len, parts))
-    if not policy.keeps_plain or max(sizes) > max_batch_bytes:
+    if not _may_accept(policy) or max(sizes) > max_batch_bytes:
         return None
     data = bytearray().join(map(byte_view, parts))
     found = _headers(as_bytes(data), len(parts), policy, now_ms)
@@ -135,10 +137,13 @@ def accept_together(
     return AcceptedTogether(data, columns, seen, Codec(seen.last_codec))
 
 
+def _may_accept(policy: LeaderPolicy) -> bool:
+    """Whether a batch may be accepted at all: asked before the bytes are joined or looked at."""
+    return policy.keeps_plain and use_kernels(_PLAIN_BYTES)
+
+
 def _headers(array: Bytes, count: int, policy: LeaderPolicy, now_ms: int) -> Ints | None:
     """Return the headers of ``count`` batches, a column each, if all are ordinary."""
-    if not policy.keeps_plain or not use_kernels(_PLAIN_BYTES):
-        return None
     found = np.empty((rows.BATCH_COLUMNS, count), np.int64)
     is_any_codec = policy.codec is None
     limits = time_limits(now_ms, policy.timestamp_before_max_ms, policy.timestamp_after_max_ms)
