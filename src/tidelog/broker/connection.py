@@ -236,7 +236,7 @@ class Connection(asyncio.BufferedProtocol):
             # Of a client that leaves its answers unread nothing more is taken: a few bytes of
             # requests would hold any number of answers and open files.
             while not self._is_held and not self._is_blocked and self._transport is not None:
-                frame = self._next_frame()
+                frame = None if self._start == self._filled else self._next_frame()
                 if frame is None:
                     break
                 self._take(frame)

@@ -300,12 +300,12 @@ def _placed_together(
         columns.row(0),
         first_offset,
         next_offset - 1,
-        accepted.seen.greatest_timestamp,
+        accepted.max_timestamp,
         NO_TIMESTAMP,
         len(data),
         epoch,
         True,  # is_uniform
-        accepted.seen.greatest_producer_id >= 0,
+        accepted.has_producer,
     )
 
 

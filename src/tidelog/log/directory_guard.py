@@ -91,11 +91,8 @@ class DirectoryGuard:
         self._log = log
         self._on_failure = on_failure
         self._failure: BaseException | None = None
-
-    @property
-    def is_offline(self) -> bool:
+        self.is_offline = False
         """Whether the directory or the log has failed; it stays so until it is opened again."""
-        return self._failure is not None
 
     @property
     def needs_reopening(self) -> bool:
@@ -120,7 +117,7 @@ class DirectoryGuard:
     def take_offline(self, error: BaseException) -> None:
         """Let every later use of the log fail; notify the directory's owner if its disk failed."""
         if self._failure is None or self.needs_reopening:
-            self._failure = error
+            self._failure, self.is_offline = error, True
         if self._on_failure is not None and _is_failed_disk(error):
             self._on_failure(self.data_directory, error)
 
@@ -152,7 +149,8 @@ class _Watch:
         self._must_finish = must_finish
 
     def __enter__(self) -> None:
-        self._guard.check_online()
+        if self._guard.is_offline:
+            self._guard.check_online()
 
     def __exit__(
         self, _kind: type[BaseException] | None, error: BaseException | None, _trace: object

@@ -83,12 +83,10 @@ def _can_follow(old: EpochEntry, new: EpochEntry) -> bool:
     return old.epoch < new.epoch and old.start_offset < new.start_offset
 
 
-def _is_new(entries: Sequence[EpochEntry], begun: EpochEntry) -> bool:
-    if min(begun) < 0:
-        raise InvalidArgument(f"epoch {begun.epoch} cannot begin at offset {begun.start_offset}")
-    if not entries or entries[-1].epoch != begun.epoch:
-        return True
-    return begun.start_offset < entries[-1].start_offset
+def _is_new(entries: Sequence[EpochEntry], epoch: int, start_offset: int) -> bool:
+    if epoch < 0 or start_offset < 0:
+        raise InvalidArgument(f"epoch {epoch} cannot begin at offset {start_offset}")
+    return not entries or entries[-1].epoch != epoch or start_offset < entries[-1].start_offset
 
 
 def _add(entries: list[EpochEntry], begun: EpochEntry) -> list[EpochEntry]:
@@ -142,8 +140,8 @@ class LeaderEpochCache:
         path = f"{directory}/{LEADER_EPOCH_FILE}"
         entries: list[EpochEntry] = []
         for found in read_leader_epochs(fs, path):
-            if _is_new(entries, entry := EpochEntry(*found)):
-                _add(entries, entry)
+            if _is_new(entries, *found):
+                _add(entries, EpochEntry(*found))
         return cls(directory, fs=fs, scheduler=scheduler, guard=guard, entries=entries)
 
     @property
@@ -178,14 +176,14 @@ class LeaderEpochCache:
         The latest epoch again, at a higher offset, changes nothing. Entries that contradict the
         new one (same or higher epoch, same or higher offset) are removed.
         """
-        begun = EpochEntry(epoch, start_offset)
-        return _is_new(self._entries, begun) and self.assign_all([begun])
+        is_new = _is_new(self._entries, epoch, start_offset)
+        return is_new and self.assign_all([EpochEntry(epoch, start_offset)])
 
     def assign_all(self, begun: Iterable[EpochEntry]) -> bool:
         """Do as ``assign`` for each in turn, with one write of the file."""
         entries, is_changed = list(self._entries), False
         for new in begun:
-            if not _is_new(entries, new):
+            if not _is_new(entries, *new):
                 continue
             removed = _add(entries, new)
             is_changed = True

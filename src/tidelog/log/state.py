@@ -90,18 +90,13 @@ class LogState:
         self.is_traced = is_traced()
         self.last_flush_ms = context.clock.now_ms()
         self.topic_id = topic_id
-        self._offsets = offsets
+        self.offsets = offsets
         self.move(offsets)
-
-    @property
-    def offsets(self) -> LogOffsets:
-        """The offsets now."""
-        return self._offsets
 
     @property
     def whole_start(self) -> int:
         """The first offset of the log, which may lie in an archive only."""
-        archived, start = self.archived, self._offsets.log_start_offset
+        archived, start = self.archived, self.offsets.log_start_offset
         return start if archived is None else archived.whole_start(start)
 
     @property
@@ -115,7 +110,7 @@ class LogState:
     @property
     def deletable_end(self) -> int:
         """The offset from which on nothing is deleted."""
-        end = self._offsets.high_watermark
+        end = self.offsets.high_watermark
         return end if self.pinned_from is None else min(end, self.pinned_from)
 
     def retention_end(self, config: LogConfig) -> int:
@@ -141,18 +136,19 @@ class LogState:
     @property
     def flushable_end(self) -> int:
         """The offset that the recovery point does not pass; else no start would find that again."""
-        end, kept = self._offsets.log_end_offset, self.contradiction
+        end, kept = self.offsets.log_end_offset, self.contradiction
         return end if kept is None else min(end, kept.next_offset)
 
     @property
     def view(self) -> LogView:
         """Segments and offsets now. Offsets are taken first: what they show, the segments hold."""
-        offsets = self._offsets
+        offsets = self.offsets
         return LogView(self.local.segments.all, offsets)
 
     def check_open(self) -> None:
         """Raise KafkaStorageError if the log was closed, or its disk failed."""
-        self.context.guard.check_online()
+        if self.context.guard.is_offline:
+            self.context.guard.check_online()
         if self.is_closed:
             self.check_not_closed()
 
@@ -243,7 +239,7 @@ class LogState:
         offset is asked of it each time. Listeners hear of the changes once the lock is released.
         Only this method changes the offsets.
         """
-        old = self._offsets
+        old = self.offsets
         high_watermark = offsets.high_watermark_metadata.offset
         if high_watermark != old.high_watermark_metadata.offset:
             self.producers.on_high_watermark_updated(high_watermark)
@@ -258,7 +254,7 @@ class LogState:
             with suppress(OSError, CorruptMessage):
                 place = resolve(LogView(self.local.segments.all, moved), moved.first_unstable)
                 moved = moved.with_first_unstable(place)
-        self._offsets = moved
+        self.offsets = moved
         self._note(old, moved)
 
     def _note(self, old: LogOffsets, new: LogOffsets) -> None:
@@ -269,12 +265,12 @@ class LogState:
     @property
     def is_settled(self) -> bool:
         """Whether the offsets end where the files end; not between a write and ``move``."""
-        end, active = self._offsets.log_end, self.local.segments.active
+        end, active = self.offsets.log_end, self.local.segments.active
         return end[1:] == (active.base_offset, active.size_bytes)
 
     def tell_again(self, before: LogOffsets) -> None:
         """Let listeners hear what has changed since ``before``, after an interrupt."""
-        self._note(before, self._offsets)
+        self._note(before, self.offsets)
 
     def resolve_high_watermark(self, view: LogView) -> LogOffsetMetadata:
         """Return the high watermark with its place; look it up, and keep it, if it is not known."""
@@ -291,9 +287,9 @@ class LogState:
             # Set again meanwhile, it may be elsewhere: the log may have been truncated.
             if (
                 is_mine
-                and self._offsets.high_watermark_metadata is view.offsets.high_watermark_metadata
+                and self.offsets.high_watermark_metadata is view.offsets.high_watermark_metadata
             ):
-                self.move(self._offsets.with_high_watermark(place))
+                self.move(self.offsets.with_high_watermark(place))
         finally:
             if is_mine:
                 self.lock.release()

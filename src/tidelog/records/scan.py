@@ -48,13 +48,17 @@ def whole_batch_size(view: memoryview, position: int, end: int, *, in_memory: bo
     left = end - position
     if left < LOG_OVERHEAD or (left <= BATCH_PREFIX.size and not in_memory):
         return 0
-    size = entry_length(view, position) + LOG_OVERHEAD
+    magic = -1
+    if has_prefix := left >= BATCH_PREFIX.size:
+        _, length, _, magic = BATCH_PREFIX.unpack(view, position)
+    else:
+        length = entry_length(view, position)
+    size = length + LOG_OVERHEAD
     if size < LOG_OVERHEAD + MIN_RECORD_LENGTH:
         reason = f"batch length {size - LOG_OVERHEAD} is below the minimum of {MIN_RECORD_LENGTH}"
         raise CorruptMessage(reason, position)
-    if left < BATCH_PREFIX.size or (size > left and not in_memory):
+    if not has_prefix or (size > left and not in_memory):
         return 0
-    magic = BATCH_PREFIX.unpack_field("magic", view, position)
     if not 0 <= magic <= 2:
         raise CorruptMessage(f"a batch has magic {magic}, not 0, 1 or 2", position)
     if size > left:

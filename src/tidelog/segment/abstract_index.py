@@ -136,8 +136,10 @@ class AbstractIndex(IndexFile):
         at = published.filled - 1
         return published.keys.item(at), published.values.item(at)
 
-    def check_room(self) -> None:
-        """Raise InvalidArgument if no entry can be appended."""
+    def make_ready(self) -> None:
+        """Create the file unless it exists; raise InvalidArgument if no entry can be appended."""
+        if self._file is None:
+            self.create()
         if self.is_full:
             raise InvalidArgument(f"{self.path} is full with {self.entry_count} entries")
 
@@ -239,8 +241,8 @@ class AbstractIndex(IndexFile):
 
     def _write(self, data: bytes, added: int) -> Entries:
         """Write the bytes of entries; return the published ones, with room for the new ones."""
-        file = self._writable() if self._rebuilt is None else None
-        published = self.entries()
+        file = (self._file or self._writable()) if self._rebuilt is None else None
+        published = self._entries or self.entries()
         start, size = published.filled, self._entry_bytes
         end = start + added
         if file is None:

@@ -62,8 +62,7 @@ class OffsetIndex(AbstractIndex):
 
     def append(self, offset: int, position: int) -> None:
         """Append one entry; InvalidArgument if the file is full, else errors as ``append_all``."""
-        self.create()
-        self.check_room()
+        self.make_ready()
         relative, last = offset - self.base_offset, self.last()
         if last is not None and relative <= last[0]:
             raise self._out_of_order(offset)

@@ -488,7 +488,9 @@ class LogSegment(SegmentReader):
             self.flush()
         files = self._files
         log, offset_index, time_index = files.writable_log(), files.offset_index, files.time_index
-        counts = offset_index.create(), time_index.create()
+        counts = None
+        if plan is not None or not self._size_bytes:  # the first batch makes the files
+            counts = offset_index.create(), time_index.create()
         txns = files.txn_index.mark() if aborted else None
         before = self._index_state, self._first_timestamp, self._size_bytes
         log.pin()  # so that truncating does not need another descriptor
@@ -503,8 +505,9 @@ class LogSegment(SegmentReader):
             if self._size_bytes == tail[-1]:
                 raise  # an interrupt, and readers may have seen the batches
             self._publish(before)
-            offset_index.keep(counts[0])
-            time_index.keep(counts[1])
+            if counts is not None:
+                offset_index.keep(counts[0])
+                time_index.keep(counts[1])
             try:
                 log.truncate(self._size_bytes)
                 log.sync()  # else a power cut could bring back what is refused now

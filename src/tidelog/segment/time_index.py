@@ -58,8 +58,7 @@ class TimeIndex(AbstractIndex):
         other errors as for ``maybe_append_all``.
         """
         if not skip_full_check:
-            self.create()
-            self.check_room()
+            self.make_ready()
         relative, last = offset - self.base_offset, self.last()
         if last is not None and relative < last[1]:
             raise self._out_of_order(offset)

@@ -230,16 +230,16 @@ class Produce:
         appended: list[_Appended],
     ) -> dict[str, Any]:
         number, records = given["index"], given["records"]
-        start = -1
+        log = None
         try:
             guard = self._verification.guard(request, partition, records)
-            start = partition.log.log_start_offset
+            log = partition.log
             # The buffer of the request, which nobody reads again.
             info = partition.append_locked(records, verification_guard=guard, may_change=True)
         except KafkaError as error:
             answer = _failed(number, error)
-            if not isinstance(error, _WITHOUT_START):
-                answer["logStartOffset"] = start
+            if log is not None and not isinstance(error, _WITHOUT_START):
+                answer["logStartOffset"] = log.log_start_offset
             self._maybe_tell(partition.topic, answer["recordErrors"])
             return answer
         except Exception:  # noqa: BLE001 - as above

@@ -18,7 +18,7 @@ from tidelog.kernels.runtime.gate import use_kernels
 from tidelog.lazy import np
 from tidelog.records.array_rows import as_bytes
 from tidelog.records.batch import BATCH_HEADER, BatchFlags, TimestampType
-from tidelog.records.batch_columns import BatchColumns, survey
+from tidelog.records.batch_columns import BatchColumns
 from tidelog.records.decoding.record_areas import area_of
 from tidelog.records.validation.record_rules import RecordRules, check_area, time_limits
 from tidelog.records.validation.rejection import ignore_rejections
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from tidelog.codec.layout import Buffer
     from tidelog.records.array_rows import Bytes, Ints
-    from tidelog.records.batch_columns import Survey
     from tidelog.records.validation.policy import LeaderPolicy
 
 
@@ -78,13 +77,14 @@ class Accepted(NamedTuple):
 class AcceptedTogether(NamedTuple):
     """Batches of several requests that may be appended as one; ``data`` holds nothing else.
 
-    ``seen`` is the survey of their headers, and ``codec`` the last one other than none.
+    ``codec`` is the last one other than none, ``max_timestamp`` in ms.
     """
 
     data: bytearray
     columns: BatchColumns
-    seen: Survey
     codec: Codec
+    max_timestamp: int
+    has_producer: bool
 
     @property
     def last_offset_of_first_batch(self) -> int:
@@ -130,11 +130,20 @@ def accept_together(
         return None
     data = bytearray().join(map(byte_view, parts))
     found = _headers(as_bytes(data), len(parts), policy, now_ms)
-    # The parts may hold as many batches without holding one each: a batch may lie across two.
-    if found is None or found[rows.SIZE].tolist() != sizes:
+    if found is None:
         return None
-    seen = survey(columns := BatchColumns(found))
-    return AcceptedTogether(data, columns, seen, Codec(seen.last_codec))
+    fields = found.tolist()  # of so few batches, lists are looked at sooner than arrays
+    # The parts may hold as many batches without holding one each: a batch may lie across two.
+    if fields[rows.SIZE] != sizes:
+        return None
+    codecs = [flags & BatchFlags.CODEC for flags in fields[rows.ATTRIBUTES]]
+    return AcceptedTogether(
+        data,
+        BatchColumns(found),
+        Codec(next(filter(None, reversed(codecs)), 0)),
+        max(fields[rows.MAX_TIMESTAMP]),
+        max(fields[rows.PRODUCER_ID]) >= 0,
+    )
 
 
 def _may_accept(policy: LeaderPolicy) -> bool:
