@@ -7,7 +7,7 @@ appends, listeners and the high watermark carry over. Kafka: ``Partition``.
 from __future__ import annotations
 
 from threading import RLock
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from tidelog.codec.compression import Codec
 from tidelog.codec.one_line import Told
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from tidelog.manager.metrics.counters import Counters
     from tidelog.records.builder import RecordFields
     from tidelog.records.validation.rejection import Rejection
+
+T = TypeVar("T")
 
 
 def only_replica(log_end: LogOffsetMetadata) -> LogOffsetMetadata:
@@ -192,24 +194,25 @@ class Partition(OfOneProcess, Told):
             if self._is_leader and self._error is None and not self._log.needs_reopening:
                 self.maybe_increment_high_watermark()
 
-    def try_lock(self, patience_s: float = 0.0) -> Log | None:
-        """Take all locks of an append, if they are free within ``patience_s`` each.
+    def call_locked(self, call: Callable[[], T], patience_s: float = 0.0) -> tuple[T] | None:
+        """Call something with all locks of an append held; return what it returns.
 
-        Return the log, for ``unlock``; None: one of them is held. Listeners are called at the end
-        of a ``with partition.listeners:`` around both.
+        None: one of them is not free within ``patience_s``, and nothing was called. Listeners are
+        called at the end.
         """
-        if not self.lock.acquire(timeout=patience_s):
-            return None
-        log = self._log
-        if log.try_lock(patience_s):
-            return log
-        self.lock.release()
-        return None
-
-    def unlock(self, log: Log) -> None:
-        """Release what ``try_lock`` has taken."""
-        log.unlock()
-        self.lock.release()
+        with self.listeners:
+            if not self.lock.acquire(timeout=patience_s):
+                return None
+            try:
+                log = self._log
+                if not log.try_lock(patience_s):
+                    return None
+                try:
+                    return (call(),)
+                finally:
+                    log.unlock()
+            finally:
+                self.lock.release()
 
     # The role
 
@@ -335,7 +338,7 @@ class Partition(OfOneProcess, Told):
         *,
         may_change: bool = False,
     ) -> AppendInfo:
-        """As ``append``, with the lock held, as by ``try_lock``."""
+        """As ``append``, with the lock held, as by ``call_locked``."""
         log = self._log_to_append(leader=True)
         try:
             info = log.append_as_leader(

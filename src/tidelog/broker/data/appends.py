@@ -76,14 +76,7 @@ class Appends:
         """Call ``append`` and return what it returns; None: others hold the partition, or wait."""
         if partition in self._queues:
             return None
-        with partition.listeners:
-            log = partition.try_lock()
-            if log is None:
-                return None
-            try:
-                return (append(),)
-            finally:
-                partition.unlock(log)
+        return partition.call_locked(append)
 
     async def run(self, partition: Partition, append: Callable[[], T]) -> T:
         """As ``call``, awaited."""
@@ -137,16 +130,13 @@ class _Queue:
             is_long = self.calls[0][1]
             if is_long and not with_long:
                 return False
-            with partition.listeners:
-                log = partition.try_lock(patience_s)
-                if log is None:
-                    return False
-                try:
-                    # Not the one that was looked at: ``fail`` may have taken that meanwhile.
-                    self.calls.popleft()[0].make()
-                finally:
-                    partition.unlock(log)
+            if partition.call_locked(self._make_next, patience_s) is None:
+                return False
         return True
+
+    def _make_next(self) -> None:
+        # Not the one that was looked at: ``fail`` may have taken that meanwhile.
+        self.calls.popleft()[0].make()
 
     def fail(self, reason: RuntimeError) -> None:
         """Make none of the calls that wait: who waits for them would do so for ever.
