@@ -368,6 +368,40 @@ def test_a_stop_does_not_wait_for_a_store(
         assert [one.value for one in found] == values[:11]
 
 
+def test_a_stop_does_not_wait_for_the_store_of_a_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What another process has asked the service to archive is given up, too, and answered."""
+    data = tmp_path / "data"
+    with tidelog.open(data) as logs:
+        logs.create_topic("t", config=SMALL)
+        for number in range(12):
+            logs.append("t", b"%d" % number * 5_000)
+    flags = "takes_over", "follows_start", "sweeps", "truncates"
+    arguments = {
+        "partitions": {"t": [0]},
+        "are_named": True,
+        "to": f"s3://{BUCKET}/logs",
+        **dict.fromkeys(("snapshot", "now_ms", "server_properties")),
+        "settings": {},
+        **dict.fromkeys(flags, False),
+    }
+    request = Request("archive", arguments, deadline_ms=1 << 60)
+    (data / f"tidelog.{1:032x}.request").write_bytes(request.encoded())
+    with object_server() as server:
+        for name, setting in {**ENVIRONMENT, "AWS_ENDPOINT_URL": server.endpoint}.items():
+            monkeypatch.setenv(name, setting)
+        server.faults = [Fault("stall", "PUT", "/s/", 15)]
+
+        stopped = stop(Work(lambda *_: None, {}, "request-claimed ", 0), [data], 1.0)
+
+        assert not server.faults
+    assert (stopped.code, stopped.lines[-1][-18:]) == (0, "Shutdown complete."), stopped
+    assert stopped.seconds < STORE_PATIENCE_MS / 1000 + STOP_S * factor_now()
+    (answer,) = data.glob("tidelog.*.request-answered")
+    assert "given up" in answer.read_text()
+
+
 def few_to_recover(first: Path, second: Path) -> None:
     """Write logs of which nothing says that they are whole."""
     write(first, second, {"t": (20, 20, 2_000, {})})

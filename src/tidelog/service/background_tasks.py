@@ -40,6 +40,9 @@ class RequestLook(Protocol):
     def look(self) -> None:
         """Look for requests, and continue with those in hand."""
 
+    def give_up(self) -> None:
+        """Let what waits for an object store, and what does so later, fail at once."""
+
     def stop(self) -> None:
         """Begin nothing more, and wait for what runs."""
 
@@ -62,6 +65,7 @@ class BackgroundTasks(ManagerPart):
         super().__init__(shared)
         self._deleter = deleter
         self._requests = requests
+        self.have_stopped = False
         self.answer_requests: Final = Pass(requests.look).run
         """Begins what other processes requested, and continues with what was begun."""
         self._reopener = reopener
@@ -132,6 +136,13 @@ class BackgroundTasks(ManagerPart):
         self._gate.close()
         self._watermarks.close()
         self._requests.stop()
+        self.have_stopped = True
+
+    def give_up_stores(self) -> None:
+        """Let what runs wait for no object store any more."""
+        if self.archiving is not None:
+            self.archiving.give_up()
+        self._requests.give_up()
 
     def cleanup_logs(self) -> int:
         """Delete the segments that have expired by now, and return their number.

@@ -153,11 +153,11 @@ class LogService(LogManager):
         """
         if self.is_inherited:
             return
-        archiving, giving_up = self.tasks.archiving, None
-        if archiving is not None:
-            # Before all that waits for a pass: a store that does not answer would hold it for long.
+        giving_up = None
+        if not self.tasks.have_stopped:
+            # First: a store that does not answer would hold a pass, or a request, for long.
             giving_up = self.machine.scheduler.schedule(
-                "tidelog-archive-give-up", archiving.give_up, delay_ms=STORE_PATIENCE_MS
+                "tidelog-store-give-up", self.tasks.give_up_stores, delay_ms=STORE_PATIENCE_MS
             )
         try:
             super().stop_background()

@@ -240,8 +240,10 @@ def _archive(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
     if notes and (arguments["are_named"] or len(notes) == len(refused)):
         raise InvalidArgument("; ".join(notes))
     keys = [key for key in keys if refused[key.topic] is None]
+    uri = arguments["to"]
+    store = ObjectStore(uri if snapshot is None else snapshot_uri(uri, snapshot))
+    home.on_store(store)
     if snapshot is not None:
-        store = ObjectStore(snapshot_uri(arguments["to"], snapshot))
         keys = missing_in_snapshot(home.manager, keys, store)
         rows = _each(home, keys, lambda key: as_json(snapshot_log(home.manager, key, store)), notes)
         for row in rows:
@@ -249,7 +251,6 @@ def _archive(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
             log = home.manager.partition(*key).log
             notes += filter(None, (why_left_out(key, log, row["archiveEndOffset"]),))
         return {"logs": rows, "notes": notes}
-    store = ObjectStore(arguments["to"])
     how = ArchiveTerms(*(arguments[name] for name in ArchiveTerms._fields))
     names = NewNames(store, {key.topic: home.manager.topic(key.topic).topic_id for key in keys})
 
