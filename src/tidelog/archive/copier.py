@@ -352,13 +352,14 @@ class Copier:
         if state.partitions is not None:
             raise ArchiveDiverged(f"{uri} is a snapshot, which never changes: name another archive")
         self._check_end()
+        # Before the advice to continue, which it would refuse, too.
+        self._check_known(known.archive)
         drawn = known.drawn_since(uri, state.incarnation)
         if state.version and drawn is None and not self._takes_over:
             raise ArchiveDiverged(
                 f"the archive of {self._name} was written by another log, or by a copy of this"
                 " one: --continue claims it for this one, after which the other one stops"
             )
-        self._check_known(known.archive)
         self._digests = dict(known.digests)
         cut = self._common_end() if self._truncates else state.end
         if cut == state.end and not self.is_behind:
