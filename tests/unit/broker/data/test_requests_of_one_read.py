@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.machinery.broker_home import held
-from tests.machinery.broker_line import Line, numbers, produce, settled, with_home
+from tests.machinery.broker_line import Line, frame, numbers, produce, settled, with_home
 
 from tidelog.broker.room import Room
 from tidelog.codec.protocol.apis import api_named
 from tidelog.error_codes import ErrorCode
 from tidelog.manager.partition import Partition
+from tidelog.records.builder import build_batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,6 +63,23 @@ def test_what_comes_together_is_written_once_for_each_partition(acks: int) -> No
         assert numbers(line) == [0, 1, 2, 3, 4, 5]
         assert said(line) == [(number // 2, ErrorCode.NONE) for number in range(6)]
         assert writes(home) - before == 2
+
+    with_home(test)
+
+
+def test_none_of_them_is_written_to_an_internal_topic() -> None:
+    """It is refused before anything is appended together, though the topic is there."""
+
+    async def test(home: BrokerHome) -> None:
+        home.create_with_epoch("__consumer_offsets")
+        line = Line(home)
+        part = {"index": 0, "records": build_batch([(home.clock.now_ms(), b"k", b"", ())])}
+        data = [{"name": "__consumer_offsets", "partitionData": [part]}]
+        how = {"acks": 1, "timeoutMs": 1, "topicData": data, "transactionalId": None}
+
+        line.feed(frame("Produce", VERSION, 0, **how) + frame("Produce", VERSION, 1, **how))
+
+        assert said(line) == [(-1, ErrorCode.INVALID_TOPIC_EXCEPTION)] * 2
 
     with_home(test)
 

@@ -127,6 +127,9 @@ def test_batches_of_several_requests_are_accepted_if_each_is() -> None:
     assert found.data == b"".join(parts)
     assert found.columns.array.tolist() == walk(found.data).batches.array.tolist()
     assert (found.codec, found.last_offset_of_first_batch) == (Codec.ZSTD, 9)
+    assert found.max_timestamp == NOW + 2
+    most = max(map(len, parts))
+    assert accept_together(parts, policy=LeaderPolicy(), max_batch_bytes=most, now_ms=NOW)
     wrong = inside(bytes, max_timestamp=NOW + 3)
     for refused, limit in (([DATA, wrong], 10_000), ([DATA, DATA * 2], 10_000), (parts, 200)):
         policy = LeaderPolicy()
