@@ -368,30 +368,36 @@ def test_a_stop_does_not_wait_for_a_store(
         assert [one.value for one in found] == values[:11]
 
 
+@pytest.mark.parametrize("command", ["archive", "retain"])
 def test_a_stop_does_not_wait_for_the_store_of_a_request(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
-    """What another process has asked the service to archive is given up, too, and answered."""
-    data = tmp_path / "data"
+    """What another process has asked the service to do is given up, too, and answered."""
+    data, archive = tmp_path / "data", f"s3://{BUCKET}/logs"
     with tidelog.open(data) as logs:
-        logs.create_topic("t", config=SMALL)
+        logs.create_topic("t", config={**SMALL, "remote.storage.enable": "true"})
         for number in range(12):
             logs.append("t", b"%d" % number * 5_000)
-    flags = "takes_over", "follows_start", "sweeps", "truncates"
     arguments = {
         "partitions": {"t": [0]},
         "are_named": True,
-        "to": f"s3://{BUCKET}/logs",
-        **dict.fromkeys(("snapshot", "now_ms", "server_properties")),
         "settings": {},
-        **dict.fromkeys(flags, False),
+        **dict.fromkeys(("now_ms", "server_properties")),
     }
-    request = Request("archive", arguments, deadline_ms=1 << 60)
-    (data / f"tidelog.{1:032x}.request").write_bytes(request.encoded())
+    if command == "archive":
+        flags = "takes_over", "follows_start", "sweeps", "truncates"
+        arguments |= {"to": archive, "snapshot": None, **dict.fromkeys(flags, False)}
     with object_server() as server:
         for name, setting in {**ENVIRONMENT, "AWS_ENDPOINT_URL": server.endpoint}.items():
             monkeypatch.setenv(name, setting)
-        server.faults = [Fault("stall", "PUT", "/s/", 15)]
+        archived = Work(lambda *_: None, {"tidelog.archive.uri": archive}, "base_offset=9 ", 0)
+        assert stop(archived, [data], 0).code == 0
+        with tidelog.open(data) as logs:
+            for number in range(12):
+                logs.append("t", b"%d" % number * 5_000)
+        request = Request(command, arguments, deadline_ms=1 << 60)
+        (data / f"tidelog.{1:032x}.request").write_bytes(request.encoded())
+        server.faults = [Fault("stall", "PUT" if command == "archive" else "GET", "", 15)]
 
         stopped = stop(Work(lambda *_: None, {}, "request-claimed ", 0), [data], 1.0)
 

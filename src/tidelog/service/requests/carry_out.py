@@ -167,7 +167,11 @@ def _retain(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
         notes.append(f"{reason}; until then nothing of it is deleted")
         keys = [key for key in keys if key.topic not in unknown]
     on_demand = home.manager.on_demand
-    logs = _each(home, keys, lambda key: as_json(on_demand.retain_log(key, terms)), notes)
+
+    def retain(key: TopicPartition) -> dict[str, Any]:
+        return as_json(on_demand.retain_log(key, terms, home.on_store))
+
+    logs = _each(home, keys, retain, notes)
     notes += filter(None, (on_demand.why_kept(key, terms) for key in keys))
     return {"logs": logs, "notes": notes}
 
