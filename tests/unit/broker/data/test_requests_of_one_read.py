@@ -42,6 +42,13 @@ def said(line: Line) -> list[tuple[int, ErrorCode]]:
     return found
 
 
+def batch(sequence: int) -> bytes:
+    """Return a batch of an idempotent producer, with one record."""
+    return build_batch(
+        [(1, None, b"", ())], producer_id=7, producer_epoch=0, base_sequence=sequence
+    )
+
+
 async def until(is_there: Callable[[], bool]) -> None:
     """Wait for something."""
     async with asyncio.timeout(10):
@@ -173,6 +180,75 @@ def test_one_that_cannot_be_read_ends_the_connection_after_the_answers_before_it
         assert numbers(line) == [0, 1]
         assert line.wire.is_closed
         assert home.logs.partition("t", 0).log.log_end_offset == 2
+
+    with_home(test)
+
+
+def test_one_of_a_version_that_is_only_offered_ends_the_connection() -> None:
+    """Though two of them come together, and could be appended."""
+
+    async def test(home: BrokerHome) -> None:
+        line = Line(home)
+        data = [{"name": "t", "partitionData": [{"index": 0, "records": batch(0)}]}]
+        how = {"acks": 1, "timeoutMs": 1, "topicData": data}
+
+        line.feed(frame("Produce", 2, 0, **how) + frame("Produce", 2, 1, **how))
+
+        assert line.wire.is_closed
+        assert home.logs.partition("t", 0).log.log_end_offset == 0
+
+    with_home(test)
+
+
+def test_those_that_begin_an_epoch_wait_for_a_thread() -> None:
+    """It writes and syncs a file, for which the event loop does not wait."""
+
+    async def test(home: BrokerHome) -> None:
+        home.logs.create_topic("v")
+        line = Line(home)
+
+        line.feed(produce(0, topic="v") + produce(1, topic="v"))
+
+        assert not numbers(line)
+        await until(lambda: len(numbers(line)) == 2)
+        assert said(line) == [(0, ErrorCode.NONE), (1, ErrorCode.NONE)]
+
+    with_home(test)
+
+
+def test_a_new_batch_that_comes_with_a_repeated_one_is_appended() -> None:
+    """The repeated one is answered as it was, and keeps the other from nothing."""
+
+    async def test(home: BrokerHome) -> None:
+        line = Line(home)
+        first, second = (
+            frame("Produce", VERSION, number, acks=1, timeoutMs=1, topicData=data)
+            for number in range(2)
+            for part in [{"index": 0, "records": batch(number)}]
+            for data in [[{"name": "t", "partitionData": [part]}]]
+        )
+        line.feed(first)
+
+        line.feed(first + second)
+
+        assert said(line) == [(offset, ErrorCode.NONE) for offset in (0, 0, 1)]
+        assert home.logs.partition("t", 0).log.log_end_offset == 2
+
+    with_home(test)
+
+
+def test_no_more_are_taken_than_may_be_pending() -> None:
+    """A client would hold any number of answers that wait for a flush."""
+
+    async def test(home: BrokerHome) -> None:
+        line, log = Line(home), home.logs.partition("t", 0).log
+
+        line.feed(b"".join(produce(number, acks=-1) for number in range(100)))
+
+        assert log.log_end_offset == 64
+        await until(lambda: len(numbers(line)) == 100)
+        assert numbers(line) == [*range(100)]
+        assert log.log_end_offset == 100
 
     with_home(test)
 
