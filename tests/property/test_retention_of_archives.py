@@ -15,8 +15,8 @@ from tests.machinery.scale import examples
 
 from tidelog.archive import open_archives
 from tidelog.explain.plans.retention_plan import plan_retention
+from tidelog.manager.manager_part import OpenStores
 from tidelog.readonly.read_only_directory import open_directory_read_only
-from tidelog.service import archive_upkeep
 from tidelog.testing import build_batch
 
 URI = "s3://lake/logs"
@@ -58,7 +58,7 @@ def test_a_log_with_an_archive_loses_what_the_plan_says(case: Case) -> None:
     store.name, store.now_ms = URI, home.clock.now_ms()
     files_with(store, URI)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(archive_upkeep, "ObjectStore", lambda _uri: store)
+        patched.setattr(OpenStores, "opened", lambda _self, _uri: store)
         with home.open(tidelog_archive_uri=URI) as manager:
             manager.create_topic("t", config={**KEEP, "local.retention.bytes": case.local_bytes})
             log = manager.partition("t", 0).log

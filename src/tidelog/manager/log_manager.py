@@ -38,7 +38,7 @@ from tidelog.manager.lifecycle.move_status import moves_in_files
 from tidelog.manager.lifecycle.reopening import LogReopener
 from tidelog.manager.log_registry import LogRegistry
 from tidelog.manager.log_truncation import LogTruncation
-from tidelog.manager.manager_part import Shared
+from tidelog.manager.manager_part import OpenStores, Shared
 from tidelog.manager.metrics.collect import collect
 from tidelog.manager.metrics.counters import Counters
 from tidelog.manager.offset_checkpointing import OffsetCheckpointing
@@ -160,6 +160,7 @@ class LogManager(OfOneProcess):
             registry=self._registry,
             cleaning=self.cleaning,
             checkpointing=self._checkpointing,
+            stores=OpenStores(),
         )
         """What its parts have in common."""
         self._opener = LogOpener(self.shared, recovery)

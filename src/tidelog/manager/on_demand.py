@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from tidelog.log.retention.retention_rules import DeletedSegment
     from tidelog.manager.manager_part import Shared
     from tidelog.manager.partition import Partition
-    from tidelog.store.object_store import ObjectStore
 
 _log = logging.getLogger(__name__)
 
@@ -135,24 +134,16 @@ class OnDemand(OfOneProcess, ManagerPart):
         return deleted
 
     def _retain(
-        self,
-        key: TopicPartition,
-        log: Log,
-        config: LogConfig,
-        now_ms: int,
-        on_store: Callable[[ObjectStore], None] | None = None,
+        self, key: TopicPartition, log: Log, config: LogConfig, now_ms: int
     ) -> list[DeletedSegment]:
         """Delete what has expired of one log, on the disk and in the archive that it continues."""
         uri = self._archive_of(key, log) if config.is_archived else None
         if uri is None or self._keeps_archives():
             return log.retain(now_ms, config)
         from tidelog.manager.log_archiver import LogArchiver  # noqa: PLC0415 - few need a store
-        from tidelog.store.object_store import ObjectStore  # noqa: PLC0415 - as above
 
-        store = ObjectStore(uri)
-        if on_store is not None:
-            on_store(store)
         topic = self._topics.get(key.topic)
+        store = self.shared.stores.opened(uri)
         archiver = LogArchiver(self._machine, store, log, topic, key.partition)
         try:
             return archiver.retain(now_ms, config) + log.retain(now_ms, config)
@@ -206,22 +197,17 @@ class OnDemand(OfOneProcess, ManagerPart):
         is_unknown = terms.limits_unknown and not config.is_policy_known
         return config.deleting() if is_unknown else config
 
-    def retain_log(
-        self,
-        key: TopicPartition,
-        terms: Terms = USUAL_TERMS,
-        on_store: Callable[[ObjectStore], None] | None = None,
-    ) -> ShrunkLog:
+    def retain_log(self, key: TopicPartition, terms: Terms = USUAL_TERMS) -> ShrunkLog:
         """Delete the segments of one log that have expired; return what is left, and until when.
 
-        ``on_store`` is called with the store of its archive, if it asks that. Errors as ``retain``.
+        Errors as ``retain``.
         """
         partition = self._partition_of(*key)
         with self._cleaning.exclusive(key):
             log = partition.log
             config = self._config_of(key, log, terms)
             now_ms = self._now_ms(terms)
-            deleted = self._retain(key, log, config, now_ms, on_store)
+            deleted = self._retain(key, log, config, now_ms)
             late = late_segment(log.retention_facts(), config, now_ms)
             return _shrunk(key, log, deleted, outlook_of(log, config), late)
 

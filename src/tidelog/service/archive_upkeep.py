@@ -27,7 +27,6 @@ from tidelog.manager.manager_part import ManagerPart
 from tidelog.manager.metrics.counters import BROKER_TOPIC_METRICS
 from tidelog.manager.metrics.metric import Metric, metrics_of, tags_of
 from tidelog.service.move_pace import CopyThrottle
-from tidelog.store.object_store import ObjectStore
 from tidelog.store.store_counts import STORE_COUNTS
 
 if TYPE_CHECKING:
@@ -72,7 +71,7 @@ class Archiving(ManagerPart):
         super().__init__(shared)
         config, uri = shared.config, shared.config().tidelog_archive_uri
         self._should_stop: Final = should_stop
-        self._store: Final = ObjectStore(uri)
+        self._store: Final = shared.stores.opened(uri)
         check_place(uri, shared.log_dirs)
         self._archivers: dict[TopicPartition, LogArchiver] = {}
         self._names = NewNames(self._store, {})
@@ -117,15 +116,6 @@ class Archiving(ManagerPart):
             del self._reasons[what]
         for swept in [one for one in self._swept_ms if one[0] not in settled]:  # may be left again
             del self._swept_ms[swept]
-
-    def give_up(self) -> None:
-        """Let what waits for the store, and each later pass, fail at once.
-
-        The archive is as after a kill: a segment that is put late is an orphan, which a later claim
-        sweeps, a version that is committed late is found by the next start, and nothing here counts
-        as archived.
-        """
-        self._store.give_up()
 
     def metrics(self) -> Iterator[Metric]:
         """Yield how far the archives are, and what was done since the start."""

@@ -40,9 +40,6 @@ class RequestLook(Protocol):
     def look(self) -> None:
         """Look for requests, and continue with those in hand."""
 
-    def give_up(self) -> None:
-        """Let what waits for an object store, and what does so later, fail at once."""
-
     def stop(self) -> None:
         """Begin nothing more, and wait for what runs."""
 
@@ -137,12 +134,6 @@ class BackgroundTasks(ManagerPart):
         self._watermarks.close()
         self._requests.stop()
         self.have_stopped = True
-
-    def give_up_stores(self) -> None:
-        """Let what runs wait for no object store any more."""
-        if self.archiving is not None:
-            self.archiving.give_up()
-        self._requests.give_up()
 
     def cleanup_logs(self) -> int:
         """Delete the segments that have expired by now, and return their number.

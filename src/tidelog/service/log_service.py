@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 STORE_PATIENCE_MS: Final = 3000
-"""How long a stop waits for the store in which a pass archives logs."""
+"""How long a stop waits for the stores in which passes and commands archive logs."""
 
 
 class LogService(LogManager):
@@ -155,9 +155,12 @@ class LogService(LogManager):
             return
         giving_up = None
         if not self.tasks.have_stopped:
-            # First: a store that does not answer would hold a pass, or a request, for long.
+            # Before all that waits for a pass or a command: a store that does not answer would hold
+            # it for long. The archive is as after a kill: a segment that is put late is an orphan,
+            # which a later claim sweeps, a version that is committed late is found by the next
+            # start, and nothing here counts as archived.
             giving_up = self.machine.scheduler.schedule(
-                "tidelog-store-give-up", self.tasks.give_up_stores, delay_ms=STORE_PATIENCE_MS
+                "tidelog-store-give-up", self.shared.stores.give_up, delay_ms=STORE_PATIENCE_MS
             )
         try:
             super().stop_background()

@@ -32,12 +32,12 @@ from tidelog.errors import (
 )
 from tidelog.manager.archiving import ArchiveTerms, archive_log
 from tidelog.manager.lifecycle.deletion_queue import remove_directory
+from tidelog.manager.manager_part import OpenStores
 from tidelog.manager.producer_ids import ProducerIds
 from tidelog.manager.restore import BESIDE, RestoredPartition, RestoredTopic, restore
 from tidelog.manager.restore_lost import LostPartitions, restore_lost
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.segment.filenames import TopicPartition
-from tidelog.service import archive_upkeep
 from tidelog.testing.crash_files import CrashFileSystem
 from tidelog.testing.faults import PowerCut
 from tidelog.testing.manual_time import ManualClock, ManualScheduler
@@ -361,7 +361,7 @@ LOST = {**SETTINGS, "remote.storage.enable": "true", "local.retention.ms": "1000
 
 def lost_home(store: ObjectModel, monkeypatch: pytest.MonkeyPatch, **config: str) -> ManagerHome:
     """Return a machine with two archived partitions; retention has deleted what it may."""
-    monkeypatch.setattr(archive_upkeep, "ObjectStore", lambda _uri: store)
+    monkeypatch.setattr(OpenStores, "opened", lambda _self, _uri: store)
     store.name = URI
     files_with(store, URI)
     home = ManagerHome()

@@ -8,7 +8,7 @@ import pytest
 from tests.machinery.archives import files_with
 from tests.machinery.object_model import Timed
 
-from tidelog.service import archive_upkeep
+from tidelog.manager.manager_part import OpenStores
 
 URI = "s3://lake/logs"
 
@@ -19,5 +19,5 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Timed:
     found = Timed(Random(1))
     found.name = URI
     files_with(found, URI)
-    monkeypatch.setattr(archive_upkeep, "ObjectStore", lambda _uri: found)
+    monkeypatch.setattr(OpenStores, "opened", lambda _self, _uri: found)
     return found

@@ -31,9 +31,9 @@ from tidelog.explain.plans.retention_plan import plan_retention
 from tidelog.log.retention.retention_rules import Rule
 from tidelog.manager.archiving import ArchiveTerms, archive_log
 from tidelog.manager.log_archiver import SWEEP_MS
+from tidelog.manager.manager_part import OpenStores
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.segment.filenames import TopicPartition
-from tidelog.service import archive_upkeep
 from tidelog.service.log_service import LogService
 
 if TYPE_CHECKING:
@@ -667,7 +667,7 @@ def test_a_log_that_begins_in_one_archive_does_not_continue_in_another(
         append(manager, 20)
         append(manager, 20, "u")
         archive_and_delete(home, manager)
-    monkeypatch.setattr(archive_upkeep, "ObjectStore", lambda _uri: other)
+    monkeypatch.setattr(OpenStores, "opened", lambda _self, _uri: other)
     with service(home) as manager:
         append(manager, 20)
         archive(manager)

@@ -20,9 +20,9 @@ from tidelog.archive.archive_files import ArchiveFiles
 from tidelog.archive.claim_file import read_claim
 from tidelog.embedded.logs import Logs
 from tidelog.errors import CorruptArchive
+from tidelog.manager.manager_part import OpenStores
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.records.isolation import Isolation
-from tidelog.service import archive_upkeep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -284,7 +284,7 @@ def run_histories(
         store = ObjectModel(Random(seed))
         store.name = URI
         files_with(store, URI)
-        monkeypatch.setattr(archive_upkeep, "ObjectStore", lambda _uri, one=store: one)
+        monkeypatch.setattr(OpenStores, "opened", lambda _self, _uri, one=store: one)
         history = kind(seed, store)
         for _ in range(STEPS):
             done = history.step()

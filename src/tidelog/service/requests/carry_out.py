@@ -167,11 +167,7 @@ def _retain(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
         notes.append(f"{reason}; until then nothing of it is deleted")
         keys = [key for key in keys if key.topic not in unknown]
     on_demand = home.manager.on_demand
-
-    def retain(key: TopicPartition) -> dict[str, Any]:
-        return as_json(on_demand.retain_log(key, terms, home.on_store))
-
-    logs = _each(home, keys, retain, notes)
+    logs = _each(home, keys, lambda key: as_json(on_demand.retain_log(key, terms)), notes)
     notes += filter(None, (on_demand.why_kept(key, terms) for key in keys))
     return {"logs": logs, "notes": notes}
 
@@ -228,7 +224,6 @@ def _archive(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
         why_not_archived,
         why_not_in_snapshot,
     )
-    from tidelog.store.object_store import ObjectStore  # noqa: PLC0415 - as above
 
     check_place(arguments["to"], home.manager.shared.log_dirs)
     terms, keys, snapshot = _terms(arguments), partitions_of(arguments), arguments["snapshot"]
@@ -244,10 +239,8 @@ def _archive(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
     if notes and (arguments["are_named"] or len(notes) == len(refused)):
         raise InvalidArgument("; ".join(notes))
     keys = [key for key in keys if refused[key.topic] is None]
-    uri = arguments["to"]
-    store = ObjectStore(uri if snapshot is None else snapshot_uri(uri, snapshot))
-    home.on_store(store)
     if snapshot is not None:
+        store = home.manager.shared.stores.opened(snapshot_uri(arguments["to"], snapshot))
         keys = missing_in_snapshot(home.manager, keys, store)
         rows = _each(home, keys, lambda key: as_json(snapshot_log(home.manager, key, store)), notes)
         for row in rows:
@@ -255,6 +248,7 @@ def _archive(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
             log = home.manager.partition(*key).log
             notes += filter(None, (why_left_out(key, log, row["archiveEndOffset"]),))
         return {"logs": rows, "notes": notes}
+    store = home.manager.shared.stores.opened(arguments["to"])
     how = ArchiveTerms(*(arguments[name] for name in ArchiveTerms._fields))
     names = NewNames(store, {key.topic: home.manager.topic(key.topic).topic_id for key in keys})
 

@@ -9,22 +9,19 @@ if TYPE_CHECKING:
 
     from tidelog.env.machine import Machine
     from tidelog.manager.log_manager import LogManager
-    from tidelog.store.object_store import ObjectStore
 
 
 def ignore(_part: object) -> None:
-    """Do nothing with what only another owner needs."""
+    """Do nothing with a part of a result: the whole is enough."""
 
 
 class Home(NamedTuple):
     """Where a command is carried out: on which manager, and for which of its directories.
 
-    ``report`` is called with what a long command has done so far, part by part, and ``on_store``
-    with each object store that it waits for, which may have to be given up.
+    ``report`` is called with what a long command has done so far, part by part.
     """
 
     manager: LogManager
     machine: Machine
     path: str
     report: Callable[[Any], None] = ignore
-    on_store: Callable[[ObjectStore], None] = ignore

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from tidelog.manager.log_manager import LogManager
     from tidelog.segment.filenames import TopicPartition
     from tidelog.service.requests.request import Request
-    from tidelog.store.object_store import ObjectStore
 
 MAX_CLAIMED: Final = 64
 """How many requests are in hand at most; others wait for them, up to their deadline."""
@@ -61,8 +60,7 @@ _THREADS: Final = {_TOPICS: 1, "records": 2, "compactions": 1, "archive": 1}
 class _Job:
     """A claimed request, None if it is one that is only to be refused.
 
-    ``moves`` are the partitions that a move has still to begin, ``moving`` those that it has begun;
-    ``store`` is what it waits for, if that is an object store.
+    ``moves`` are the partitions that a move has still to begin, ``moving`` those that it has begun.
     """
 
     def __init__(self, files: RequestFiles) -> None:
@@ -73,7 +71,6 @@ class _Job:
         self.moves: list[TopicPartition] = []
         self.moving: list[TopicPartition] = []
         self.has_begun = False
-        self.store: ObjectStore | None = None
         self.lock: Final = RLock()
         """Held while the job is answered, or its moves continue."""
 
@@ -94,7 +91,7 @@ class RequestService(ManagerPart):
         self._claimed: list[_Job] = []
         """What the pass has claimed, not durably yet."""
         self._threads: dict[str, OwnThreads] = {}
-        self._is_stopping = self._gives_up = False
+        self._is_stopping = False
 
     # A pass
 
@@ -200,8 +197,7 @@ class RequestService(ManagerPart):
         assert job.request is not None
         command, arguments, _ = job.request
         done: list[Any] = []
-        on_store = partial(self._use, job)
-        home = Home(self._manager, self._machine, job.files.data_dir, done.append, on_store)
+        home = Home(self._manager, self._machine, job.files.data_dir, done.append)
         if self._is_stopping:
             self._finish(job, _stopped(job))
             return
@@ -287,18 +283,6 @@ class RequestService(ManagerPart):
         return True
 
     # The end
-
-    def _use(self, job: _Job, store: ObjectStore) -> None:
-        job.store = store
-        if self._gives_up:
-            store.give_up()
-
-    def give_up(self) -> None:
-        """Let what waits for an object store, and what does so later, fail at once."""
-        self._gives_up = True
-        for job in self._all_jobs():
-            if job.store is not None:
-                job.store.give_up()
 
     def stop(self) -> None:
         """Begin nothing more; wait for what runs, and answer all that was claimed."""
