@@ -235,8 +235,12 @@ class Connection(asyncio.BufferedProtocol):
         try:
             # Of a client that leaves its answers unread nothing more is taken: a few bytes of
             # requests would hold any number of answers and open files.
-            while not self._is_held and not self._is_blocked and self._transport is not None:
-                frame = None if self._start == self._filled else self._next_frame()
+            while (
+                self._start < self._filled
+                and not (self._is_held or self._is_blocked)
+                and self._transport is not None
+            ):
+                frame = self._next_frame()
                 if frame is None:
                     break
                 self._take(frame)

@@ -91,8 +91,11 @@ class DirectoryGuard:
         self._log = log
         self._on_failure = on_failure
         self._failure: BaseException | None = None
-        self.is_offline = False
+
+    @property
+    def is_offline(self) -> bool:
         """Whether the directory or the log has failed; it stays so until it is opened again."""
+        return self._failure is not None
 
     @property
     def needs_reopening(self) -> bool:
@@ -117,7 +120,7 @@ class DirectoryGuard:
     def take_offline(self, error: BaseException) -> None:
         """Let every later use of the log fail; notify the directory's owner if its disk failed."""
         if self._failure is None or self.needs_reopening:
-            self._failure, self.is_offline = error, True
+            self._failure = error
         if self._on_failure is not None and _is_failed_disk(error):
             self._on_failure(self.data_directory, error)
 
@@ -149,8 +152,7 @@ class _Watch:
         self._must_finish = must_finish
 
     def __enter__(self) -> None:
-        if self._guard.is_offline:
-            self._guard.check_online()
+        self._guard.check_online()
 
     def __exit__(
         self, _kind: type[BaseException] | None, error: BaseException | None, _trace: object

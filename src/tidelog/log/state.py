@@ -147,8 +147,7 @@ class LogState:
 
     def check_open(self) -> None:
         """Raise KafkaStorageError if the log was closed, or its disk failed."""
-        if self.context.guard.is_offline:
-            self.context.guard.check_online()
+        self.context.guard.check_online()
         if self.is_closed:
             self.check_not_closed()
 

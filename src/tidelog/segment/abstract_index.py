@@ -138,8 +138,7 @@ class AbstractIndex(IndexFile):
 
     def make_ready(self) -> None:
         """Create the file unless it exists; raise InvalidArgument if no entry can be appended."""
-        if self._file is None:
-            self.create()
+        self.create()
         if self.is_full:
             raise InvalidArgument(f"{self.path} is full with {self.entry_count} entries")
 

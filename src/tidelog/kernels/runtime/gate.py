@@ -113,8 +113,6 @@ class Gate:
 
     def use_kernels(self, work_bytes: int) -> bool:
         """Decide about a piece of work, and count it if it is to be done in plain Python."""
-        if self.is_whole and self._forced is None:  # as for most of what a service does
-            return True
         if self.would_use(work_bytes):
             return True
         if self._forced is None:
