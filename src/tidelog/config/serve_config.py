@@ -178,7 +178,7 @@ class ServeConfig:
         "offset.metadata.max.bytes",
         4096,
         at_least(0),
-        "Largest metadata in bytes of a committed position.",
+        "Most characters (as in Java, of UTF-16) in a committed position's metadata.",
     )
     offsets_retention_minutes: Int32 = option(
         "offsets.retention.minutes",

@@ -211,9 +211,10 @@ class CommittedOffsets:
             for one in topic["partitions"]:
                 number, code = one["partitionIndex"], ErrorCode.NONE
                 metadata = one["committedMetadata"] or ""
+                utf_16_units = len(metadata.encode("utf-16-be")) // 2  # as Java counts
                 if found is None or number not in found.partitions:
                     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                elif len(metadata.encode()) > self._config.offset_metadata_max_bytes:
+                elif utf_16_units > self._config.offset_metadata_max_bytes:
                     code = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 else:
                     positions[TopicPartition(name, number)] = Position(

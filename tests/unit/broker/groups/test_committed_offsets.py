@@ -81,9 +81,9 @@ def test_each_version_is_refused_where_positions_cannot_be_read(
     with_broker(test)
 
 
-@pytest.mark.parametrize("text", ["x" * 10, "é" * 5])
-def test_metadata_has_as_many_bytes_as_is_set(text: str) -> None:
-    """Not characters. Source: Kafka OffsetMetadataManager."""
+@pytest.mark.parametrize("text", ["x" * 10, "é" * 10, "\U0001d11e" * 5])
+def test_metadata_is_at_most_as_long_as_is_set(text: str) -> None:
+    """Length as Java counts it, in UTF-16. Source: Kafka OffsetMetadataManager."""
 
     async def test(home: BrokerHome) -> None:
         codes = []
