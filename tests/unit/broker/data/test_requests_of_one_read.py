@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +12,7 @@ from tests.machinery.broker_home import held
 from tests.machinery.broker_line import Line, frame, numbers, produce, settled, with_home
 
 from tidelog.broker.room import Room
+from tidelog.codec.compression import Codec
 from tidelog.codec.protocol.apis import api_named
 from tidelog.error_codes import ErrorCode
 from tidelog.manager.partition import Partition
@@ -243,12 +245,107 @@ def test_no_more_are_taken_than_may_be_pending() -> None:
     async def test(home: BrokerHome) -> None:
         line, log = Line(home), home.logs.partition("t", 0).log
 
-        line.feed(b"".join(produce(number, acks=-1) for number in range(100)))
+        for some in range(40), range(40, 100):
+            line.feed(b"".join(produce(number, acks=-1) for number in some))
 
         assert log.log_end_offset == 64
         await until(lambda: len(numbers(line)) == 100)
         assert numbers(line) == [*range(100)]
         assert log.log_end_offset == 100
+
+    with_home(test)
+
+
+@pytest.mark.parametrize(("version", "writes_of_two"), [(6, 2), (7, 1)])
+def test_compressed_batches_are_written_together_where_each_codec_is_taken(
+    version: int, writes_of_two: int
+) -> None:
+    """Before, one of zstd has to be refused."""
+
+    async def test(home: BrokerHome) -> None:
+        line, before = Line(home), writes(home)
+        records = build_batch([(1, None, b"", ())], codec=Codec.LZ4)
+        data = [{"name": "t", "partitionData": [{"index": 0, "records": records}]}]
+        how = {"acks": 1, "timeoutMs": 1, "topicData": data}
+
+        line.feed(frame("Produce", version, 0, **how) + frame("Produce", version, 1, **how))
+
+        assert numbers(line) == [0, 1]
+        assert writes(home) - before == writes_of_two
+
+    with_home(test)
+
+
+def test_large_batches_that_are_compressed_wait_for_a_thread() -> None:
+    """The event loop does not wait until they are unpacked."""
+
+    async def test(home: BrokerHome) -> None:
+        line = Line(home)
+        line.feed(b"".join(produce(number, 9_000) for number in range(8)))  # for a wide buffer
+        records = build_batch([(1, None, random.Random(1).randbytes(70_000), ())], codec=Codec.ZSTD)
+        data = [{"name": "t", "partitionData": [{"index": 0, "records": records}]}]
+        how = {"acks": 1, "timeoutMs": 1, "topicData": data}
+
+        line.feed(frame("Produce", VERSION, 8, **how) + frame("Produce", VERSION, 9, **how))
+
+        assert len(numbers(line)) == 8
+        await until(lambda: len(numbers(line)) == 10)
+
+    with_home(test)
+
+
+def test_one_that_is_larger_than_requests_may_be_is_refused() -> None:
+    """Though it is there in full behind another; that one is answered."""
+
+    async def test(home: BrokerHome) -> None:
+        line = Line(home)
+
+        line.feed(produce(0) + produce(1, 6_000))
+
+        assert numbers(line) == [0]
+        assert line.wire.is_closed
+        assert home.logs.partition("t", 0).log.log_end_offset == 1
+
+    with_home(test, socket_request_max_bytes=5_000)
+
+
+@pytest.mark.parametrize("cut", range(1, 5))
+def test_the_size_of_a_request_may_end_in_the_next_read(cut: int) -> None:
+    """It is not looked at before."""
+
+    async def test(home: BrokerHome) -> None:
+        line, half = Line(home), 30_000
+        rest = len(line.connection.get_buffer(-1)) - cut - 2 * len(produce(0, half))
+
+        line.feed(produce(0, half) + produce(1, half + rest) + produce(2))
+
+        assert numbers(line) == [0, 1, 2]
+
+    with_home(test)
+
+
+def test_a_large_one_that_begins_behind_another_gets_a_buffer() -> None:
+    """A client that waited for it would wait for ever."""
+
+    async def test(home: BrokerHome) -> None:
+        line = Line(home)
+
+        line.feed(produce(0) + produce(1, 300_000))
+
+        assert numbers(line) == [0, 1]
+
+    with_home(test)
+
+
+def test_a_wrong_size_behind_one_that_waits_keeps_no_client_that_left() -> None:
+    """No request follows it, and the event loop does not look for one for ever."""
+
+    async def test(home: BrokerHome) -> None:
+        line = Line(home)
+        with held(home):
+            line.feed(produce(0) + (-4).to_bytes(4, "big", signed=True))
+
+            assert not line.connection.eof_received()
 
     with_home(test)
 
@@ -287,6 +384,21 @@ def test_small_requests_widen_no_buffer() -> None:
 
         assert len(numbers(line)) == 200
         assert len(line.connection.get_buffer(-1)) == usual
+
+    with_home(test)
+
+
+def test_a_buffer_that_is_not_full_is_not_widened() -> None:
+    """The client has sent no more than that."""
+
+    async def test(home: BrokerHome) -> None:
+        line = Line(home)
+        usual = len(line.connection.get_buffer(-1))
+
+        line.feed(b"".join(produce(number, 9_000) for number in range(8))[:64_000])
+
+        assert len(numbers(line)) == 7
+        assert len(line.connection.get_buffer(-1)) < usual
 
     with_home(test)
 
