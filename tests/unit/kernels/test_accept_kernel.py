@@ -10,7 +10,7 @@ import pytest
 from tidelog.codec.compression import Codec
 from tidelog.kernels import rows
 from tidelog.kernels.accept_kernel import accept_batches
-from tidelog.records.batch import BATCH_HEADER, BatchFlags
+from tidelog.records.batch import BATCH_HEADER, LOG_OVERHEAD, BatchFlags
 from tidelog.records.builder import BatchSpec, build_batch, pack_batch
 from tidelog.records.memory import walk
 
@@ -36,7 +36,22 @@ def repacked(**fields: int) -> bytes:
     return pack_batch(header, data[BATCH_HEADER.size :])
 
 
-@pytest.mark.parametrize("fields", [{}, PRODUCER, {**PRODUCER, "transactional": True}])
+NOTHING = pack_batch(
+    BATCH_HEADER.unpack(build_batch(RECORDS))._replace(
+        length=BATCH_HEADER.size - LOG_OVERHEAD,
+        records_count=0,
+        last_offset_delta=-1,
+        max_timestamp=-1,
+    ),
+    b"",
+)
+"""A batch that says of itself, truly, that it has no records."""
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{}, PRODUCER, {**PRODUCER, "base_sequence": 0}, {**PRODUCER, "transactional": True}],
+)
 def test_an_ordinary_batch_is_accepted_with_its_header(
     run: Callable[[Any], Any], fields: dict[str, Any]
 ) -> None:
@@ -59,13 +74,15 @@ def test_an_ordinary_batch_is_accepted_with_its_header(
         build_batch(RECORDS)[:-1] + b"?",
         build_batch(RECORDS, codec=Codec.ZSTD),
         build_batch(RECORDS, BatchSpec(base_offset=1)),
+        repacked(base_offset=1, last_offset_delta=0),
         repacked(attributes=BatchFlags.LOG_APPEND_TIME),
         repacked(attributes=BatchFlags.CONTROL),
         repacked(last_offset_delta=2),
         repacked(records_count=1),
         repacked(records_count=3),
         repacked(records_count=0, last_offset_delta=-1),
-        repacked(producer_id=7),
+        NOTHING,
+        repacked(producer_id=0),
         repacked(max_timestamp=1_004),
         repacked(max_timestamp=1_006),
     ],
@@ -77,12 +94,14 @@ def test_an_ordinary_batch_is_accepted_with_its_header(
         "wrong CRC",
         "compressed",
         "other offset",
+        "other offset, though the last is right",
         "append time",
         "control",
         "a gap at the end",
         "fewer counted",
         "more counted",
         "none counted",
+        "no records",
         "no sequence",
         "later than said",
         "earlier than said",
@@ -125,6 +144,10 @@ def test_each_column_takes_one_batch(run: Callable[[Any], Any]) -> None:
             assert out.tolist() == walk(data).batches.array.tolist()
 
     assert found == {0: False, 1: False, 2: False, 3: True, 4: False}
+    out = walk(data + batches[0]).batches.array.copy()  # a header from before does not count
+    assert not run(accept_batches)(np.frombuffer(data, np.uint8), False, False, 0, 2_000, out)
+    none = out[:, :0]
+    assert not run(accept_batches)(np.frombuffer(b"", np.uint8), False, False, 0, 2_000, none)
 
 
 @pytest.mark.parametrize("at", range(3))
@@ -144,9 +167,12 @@ def test_of_a_compressed_batch_only_the_header_is_checked(run: Callable[[Any], A
     plain, packed = build_batch(RECORDS), build_batch(RECORDS, codec=Codec.LZ4)
     late = pack_batch(BATCH_HEADER.unpack(packed)._replace(max_timestamp=9), packed[61:])
     found = {}
-    for name, data, count in (("mixed", plain + packed + late, 3), ("cut", packed[:-1], 1)):
+    wrong = packed + repacked(max_timestamp=1_004)
+    cases = ("mixed", plain + packed + late, 3), ("cut", packed[:-1], 1), ("wrong", wrong, 2)
+    for name, data, count in cases:
         out = np.zeros((rows.BATCH_COLUMNS, count), np.int64)
         array = np.frombuffer(data, np.uint8)
         found[name] = [run(accept_batches)(array, one, False, 0, 2_000, out) for one in (1, 0)]
 
-    assert found == {"mixed": [True, False], "cut": [False, False]}
+    assert found.pop("mixed") == [True, False]
+    assert [*found.values()] == [[False, False]] * 2

@@ -60,7 +60,7 @@ def test_the_fast_path_equals_full_validation(codec: Codec) -> None:
 def test_the_callers_bytes_stay_as_they_are() -> None:
     """Offsets are assigned in a copy, so a batch can be appended again."""
     data = bytearray(DATA)
-    found = accepted(data)
+    found = accepted(memoryview(data))
 
     assigned = found.placed(100, 6, NOW)[0], found.placed(100, 6, NOW)[0]
 
@@ -119,21 +119,35 @@ def test_a_compressed_batch_is_looked_into() -> None:
 
 def test_batches_of_several_requests_are_accepted_if_each_is() -> None:
     """They are joined in a copy, with their headers where they are in it."""
-    parts = [DATA, inside(bytes), build_batch(RECORDS[:1], codec=Codec.ZSTD)]
+    short = build_batch(RECORDS[:1], codec=Codec.ZSTD)
+    parts = [build_batch(RECORDS[:3]), short, inside(bytes)]
 
     found = accept_together(parts, policy=LeaderPolicy(), max_batch_bytes=10_000, now_ms=NOW)
 
     assert found is not None
     assert found.data == b"".join(parts)
     assert found.columns.array.tolist() == walk(found.data).batches.array.tolist()
-    assert (found.codec, found.last_offset_of_first_batch) == (Codec.ZSTD, 9)
+    assert (found.codec, found.last_offset_of_first_batch) == (Codec.LZ4, 2)
     assert found.max_timestamp == NOW + 2
     most = max(map(len, parts))
     assert accept_together(parts, policy=LeaderPolicy(), max_batch_bytes=most, now_ms=NOW)
     wrong = inside(bytes, max_timestamp=NOW + 3)
-    for refused, limit in (([DATA, wrong], 10_000), ([DATA, DATA * 2], 10_000), (parts, 200)):
+    for refused, limit in (([DATA, wrong], 10_000), ([DATA, DATA * 2], 10_000), (parts, most - 1)):
         policy = LeaderPolicy()
         assert accept_together(refused, policy=policy, max_batch_bytes=limit, now_ms=NOW) is None
+
+
+@pytest.mark.parametrize(("producer_id", "is_one"), [(-1, False), (0, True)])
+def test_plain_batches_have_no_codec_and_one_producer_is_enough(
+    producer_id: int, *, is_one: bool
+) -> None:
+    """The state of producers is asked only if there is one."""
+    one = build_batch(RECORDS, producer_id=producer_id, producer_epoch=0, base_sequence=0)
+
+    found = accept_together([one, DATA], policy=LeaderPolicy(), max_batch_bytes=10_000, now_ms=NOW)
+
+    assert found is not None
+    assert (found.codec, found.has_producer) == (Codec.NONE, is_one)
 
 
 @pytest.mark.parametrize("cut", [1, 12, 61, len(DATA) - 1])
