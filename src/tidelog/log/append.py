@@ -47,7 +47,6 @@ from tidelog.records.validation.analyze import Analyzed, analyze
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.records.validation.own_records import OwnRecords
 from tidelog.records.validation.rejection import Rejection, ignore_rejections
-from tidelog.records.validation.stamp import stamp_offsets
 from tidelog.records.validation.validate import validate_for_leader
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 from tidelog.segment.roll import RollParams
@@ -289,20 +288,19 @@ def _placed_together(
     state: LogState, accepted: AcceptedTogether, request: AppendRequest
 ) -> _Batches:
     """Give the batches of several requests the offsets from the log's end on."""
-    data, columns = accepted.data, accepted.columns
     first_offset, epoch = state.offsets.log_end.offset, request.leader_epoch
     if first_offset > _NEAR_THE_END:
-        check_offsets_left(first_offset, int(columns.records_count.sum()))
-    next_offset = stamp_offsets(data, columns, first_offset, epoch)
+        check_offsets_left(first_offset, int(accepted.columns.records_count.sum()))
+    columns, next_offset = accepted.placed(first_offset, epoch)
     return _Batches(
-        data,
+        accepted.data,
         columns,
         columns.row(0),
         first_offset,
         next_offset - 1,
         accepted.max_timestamp,
         NO_TIMESTAMP,
-        len(data),
+        len(accepted.data),
         epoch,
         True,  # is_uniform
         accepted.has_producer,
@@ -454,9 +452,12 @@ def _check_producers(
             duplicate = _find_duplicate(state, batch)
             if duplicate is not None:
                 return duplicate
-        _check_transaction(state, batch, request)
-        position = segment.size_bytes + start
-        updates.add(batch, LogOffsetMetadata(batch.base_offset, segment.base_offset, position))
+        place = None
+        if batch.is_transactional:
+            _check_transaction(state, batch, request)
+            position = segment.size_bytes + start
+            place = LogOffsetMetadata(batch.base_offset, segment.base_offset, position)
+        updates.add(batch, place)
     return None
 
 
@@ -470,8 +471,6 @@ def _find_duplicate(state: LogState, batch: ProducerBatch) -> BatchMetadata | No
 def _check_transaction(state: LogState, batch: ProducerBatch, request: AppendRequest) -> None:
     """Reject the first batch of a transaction that its coordinator does not know (KIP-890)."""
     producers = state.producers
-    if not batch.is_transactional:
-        return
     if request.origin not in {AppendOrigin.CLIENT, AppendOrigin.COORDINATOR}:
         return
     if producers.is_txn_open(batch.producer_id, batch.producer_epoch):

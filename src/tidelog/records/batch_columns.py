@@ -157,6 +157,14 @@ class BatchColumns:
         found: list[int] = self.array[:, index].tolist()
         return found
 
+    @property
+    def few(self) -> Sequence[Sequence[int]] | None:
+        """The 14 numbers of each batch, if that is how they are kept; None: it is an array.
+
+        Lists of a few batches are looked at sooner than arrays, and are not to be changed.
+        """
+        return None
+
     def rows_with_producer(self) -> list[list[int]]:
         """Return the 14 numbers of each batch that has a producer id, in order."""
         table: list[list[int]] = self.array[:, self.producer_id >= 0].T.tolist()
@@ -265,6 +273,10 @@ class _RowBatches(BatchColumns):
 
     def __len__(self) -> int:
         return super().__len__() if self._rows is None else len(self._rows)
+
+    @property
+    def few(self) -> Sequence[Sequence[int]] | None:
+        return self._rows
 
     def row(self, index: int) -> list[int]:
         return super().row(index) if self._rows is None else [*self._rows[index]]

@@ -16,6 +16,8 @@ from tidelog.lazy import np
 from tidelog.segment.index_file import IndexFile, read_index_file
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from tidelog.codec.layout import Layout
@@ -73,7 +75,6 @@ class AbstractIndex(IndexFile):
         super().__init__(fs, path, base_offset)
         self._max_bytes: Final = max_bytes
         self._entry_bytes: Final = self.layout.size
-        self._least_free: Final = self.reserved_entries + 1
         self._key, self._value = self.layout.offsets
         self._entries: Entries | None = None
         self._file_bytes = 0
@@ -110,10 +111,13 @@ class AbstractIndex(IndexFile):
     @property
     def is_full(self) -> bool:
         """Whether no entry can be appended."""
+        return self._lacks_room(1)
+
+    def _lacks_room(self, count: int) -> bool:
         published = self._entries
         if published is None:
-            return self.free_entries == 0
-        needed_bytes = (published.filled + self._least_free) * self._entry_bytes
+            return self.free_entries < count
+        needed_bytes = (published.filled + self.reserved_entries + count) * self._entry_bytes
         return needed_bytes > self._file_bytes and needed_bytes > self._room_bytes
 
     @property
@@ -232,11 +236,22 @@ class AbstractIndex(IndexFile):
         native_values[start:end] = values
         self._entries = Entries(native_keys, native_values, end)
 
-    def _append_one(self, key: int, value: int) -> None:
-        native_keys, native_values, start = self._write(self.layout.pack((key, value)), 1)
-        native_keys[start] = key
-        native_values[start] = value
-        self._entries = Entries(native_keys, native_values, start + 1)
+    def _append_few(self, entries: Sequence[tuple[int, int]]) -> None:
+        """As ``_append``, of entries that are so few that arrays would take longer; or none."""
+        if not entries:
+            return
+        native_keys, native_values, end = self._write(
+            b"".join(map(self.layout.pack, entries)), len(entries)
+        )
+        for key, value in entries:
+            native_keys[end] = key
+            native_values[end] = value
+            end += 1
+        self._entries = Entries(native_keys, native_values, end)
+
+    def _fitting(self, entries: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
+        """Return the entries that there is room for."""
+        return entries[: self.free_entries] if self._lacks_room(len(entries)) else entries
 
     def _write(self, data: bytes, added: int) -> Entries:
         """Write the bytes of entries; return the published ones, with room for the new ones."""

@@ -41,20 +41,25 @@ class IndexState(NamedTuple):
         return TimestampOffset(self.max_timestamp, self.offset_of_max_timestamp)
 
 
-class PlannedEntry(NamedTuple):
-    """The entry for one batch: its last offset, its position, the maximum timestamp so far."""
+class FewEntries(NamedTuple):
+    """The entries for a few batches, and the state after them.
 
-    offset: int
-    position: int
-    timestamp: int
-    timestamp_offset: int
+    ``places`` are last offsets with positions, ``times`` the maximum timestamps so far with theirs.
+    """
+
+    places: list[tuple[int, int]]
+    times: list[tuple[int, int]]
+    after: IndexState
+
+    @property
+    def has_entries(self) -> bool:
+        """Whether any of the batches gets an entry."""
+        return bool(self.places)
 
     def append_to(self, offset_index: OffsetIndex, time_index: TimeIndex) -> None:
-        """Write the entry if the indexes have room; missing entries only make an index sparser."""
-        if not offset_index.is_full:
-            offset_index.append(self.offset, self.position)
-        if not time_index.is_full:
-            time_index.maybe_append(self.timestamp, self.timestamp_offset)
+        """Write the entries that fit; missing entries only make an index sparser."""
+        offset_index.append_few(self.places)
+        time_index.maybe_append_few(self.times)
 
 
 class PlannedEntries(NamedTuple):
@@ -65,6 +70,11 @@ class PlannedEntries(NamedTuple):
     timestamps: NDArray[np.int64]
     timestamp_offsets: NDArray[np.int64]
     after: IndexState
+
+    @property
+    def has_entries(self) -> bool:
+        """Whether any of the batches gets an entry."""
+        return len(self.offsets) > 0
 
     @classmethod
     def joined(cls, parts: Sequence[PlannedEntries]) -> PlannedEntries:
@@ -80,19 +90,23 @@ class PlannedEntries(NamedTuple):
         time_index.maybe_append_all(self.timestamps, self.timestamp_offsets)
 
 
-def plan_one(
-    state: IndexState, batch: Sequence[int], position: int, interval_bytes: int
-) -> tuple[PlannedEntry | None, IndexState]:
-    """Plan the entry for one batch, given by its 14 fields; as ``plan_entries``."""
+def plan_few(
+    state: IndexState, batches: Sequence[Sequence[int]], position: int, interval_bytes: int
+) -> FewEntries:
+    """Choose the batches that get entries, each given by its 14 fields; as ``plan_entries``."""
     passed, greatest, offset_of_greatest = state
-    offset, timestamp = batch[rows.LAST_OFFSET], batch[rows.MAX_TIMESTAMP]
-    if timestamp > greatest:
-        greatest, offset_of_greatest = timestamp, offset
-    entry = None
-    if passed > interval_bytes:
-        entry = PlannedEntry(offset, position, greatest, offset_of_greatest)
-        passed = 0
-    return entry, IndexState(passed + batch[rows.SIZE], greatest, offset_of_greatest)
+    places, times = [], []
+    for batch in batches:
+        offset, timestamp = batch[rows.LAST_OFFSET], batch[rows.MAX_TIMESTAMP]
+        if timestamp > greatest:
+            greatest, offset_of_greatest = timestamp, offset
+        if passed > interval_bytes:
+            places.append((offset, position))
+            times.append((greatest, offset_of_greatest))
+            passed = 0
+        passed += batch[rows.SIZE]
+        position += batch[rows.SIZE]
+    return FewEntries(places, times, IndexState(passed, greatest, offset_of_greatest))
 
 
 def plan_entries(
@@ -121,14 +135,7 @@ def _plan_plain(
     state: IndexState, array: NDArray[np.int64], position: int, interval_bytes: int
 ) -> PlannedEntries:
     """The kernel's rule in plain Python."""
-    entries: list[PlannedEntry] = []
-    for batch in array.T.tolist():
-        entry, state = plan_one(state, batch, position, interval_bytes)
-        if entry is not None:
-            entries.append(entry)
-        position += batch[rows.SIZE]
-    if not entries:
-        none = np.empty(0, np.int64)
-        return PlannedEntries(none, none, none, none, state)
-    columns = np.array(entries, np.int64).T
-    return PlannedEntries(columns[0], columns[1], columns[2], columns[3], state)
+    places, times, after = plan_few(state, array.T.tolist(), position, interval_bytes)
+    offsets, positions = np.array(places, np.int64).reshape(-1, 2).T
+    timestamps, timestamp_offsets = np.array(times, np.int64).reshape(-1, 2).T
+    return PlannedEntries(offsets, positions, timestamps, timestamp_offsets, after)

@@ -18,6 +18,8 @@ from tidelog.segment.abstract_index import AbstractIndex
 from tidelog.segment.index_entries import OFFSET_INDEX_ENTRY, OffsetPosition
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
 
@@ -63,12 +65,22 @@ class OffsetIndex(AbstractIndex):
     def append(self, offset: int, position: int) -> None:
         """Append one entry; InvalidArgument if the file is full, else errors as ``append_all``."""
         self.make_ready()
-        relative, last = offset - self.base_offset, self.last()
-        if last is not None and relative <= last[0]:
-            raise self._out_of_order(offset)
-        if not 0 <= relative <= INT32_MAX:
-            raise SegmentOffsetOverflow(self.base_offset, offset)
-        self._append_one(relative, position)
+        self.append_few([(offset, position)])
+
+    def append_few(self, entries: Sequence[tuple[int, int]]) -> None:
+        """Append a few entries, each an offset and a position; otherwise as ``append_all``."""
+        self.create()
+        base, last, added = self.base_offset, self.last(), []
+        before = INT64_MIN if last is None else last[0]
+        for offset, position in entries:
+            relative = offset - base
+            if relative <= before:
+                raise self._out_of_order(offset)
+            if not 0 <= relative <= INT32_MAX:
+                raise SegmentOffsetOverflow(base, offset)
+            added.append((relative, position))
+            before = relative
+        self._append_few(self._fitting(added))
 
     def append_all(self, offsets: NDArray[np.int64], positions: NDArray[np.int64]) -> None:
         """Append the entries that there is room for, with one write.

@@ -15,7 +15,7 @@ from tidelog.records.batch import INT32_MAX, INT64_MAX
 from tidelog.segment import roll, segment_recovery
 from tidelog.segment.header_scan import confirmed_position
 from tidelog.segment.index_entries import TIME_INDEX_ENTRY, TimestampOffset
-from tidelog.segment.indexing import IndexState, plan_entries, plan_one
+from tidelog.segment.indexing import IndexState, plan_entries, plan_few
 from tidelog.segment.segment_files import SegmentFiles
 from tidelog.segment.segment_reads import (
     SegmentReader,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
     from tidelog.records.batch_columns import BatchColumns
-    from tidelog.segment.indexing import PlannedEntries, PlannedEntry
+    from tidelog.segment.indexing import FewEntries, PlannedEntries
     from tidelog.segment.offset_index import OffsetIndex
     from tidelog.segment.roll import RollParams
     from tidelog.segment.segment_recovery import RecoveryObserver
@@ -253,21 +253,21 @@ class LogSegment(SegmentReader):
         count = len(batches)
         if not count:
             return
-        position, size = self._size_bytes, len(data)
-        first = batches.row(0)
-        total = first[rows.SIZE] if count == 1 else int(batches.size.sum())
+        position, size, few = self._size_bytes, len(data), batches.few
+        total = int(batches.size.sum()) if few is None else sum([row[rows.SIZE] for row in few])
         self._check_append(largest_offset, size, count, total)
         state = self._index_state or self._load_index_state()
         interval_bytes = self.config.index_interval_bytes
-        plan: PlannedEntries | PlannedEntry | None
-        if count == 1:
-            plan, after = plan_one(state, first, position, interval_bytes)
-        else:
-            plan = plan_entries(state, batches, position, interval_bytes)
-            after = plan.after
-        first_timestamp = first[rows.MAX_TIMESTAMP] if position == 0 else self._first_timestamp
+        plan = (
+            plan_entries(state, batches, position, interval_bytes)
+            if few is None
+            else plan_few(state, few, position, interval_bytes)
+        )
+        first_timestamp = self._first_timestamp
+        if position == 0:
+            first_timestamp = batches.row(0)[rows.MAX_TIMESTAMP]
         with self._files_lock:
-            self._write(data, plan, aborted, (after, first_timestamp, position + size))
+            self._write(data, plan, aborted, (plan.after, first_timestamp, position + size))
 
     def update_txn_index(self, aborted: Sequence[AbortedTxn]) -> None:
         """Add transactions whose abort markers are in this segment."""
@@ -477,7 +477,7 @@ class LogSegment(SegmentReader):
     def _write(
         self,
         data: Buffer,
-        plan: PlannedEntries | PlannedEntry | None,
+        plan: PlannedEntries | FewEntries,
         aborted: Sequence[AbortedTxn],
         tail: _Tail,
     ) -> None:
@@ -489,14 +489,15 @@ class LogSegment(SegmentReader):
         files = self._files
         log, offset_index, time_index = files.writable_log(), files.offset_index, files.time_index
         counts = None
-        if plan is not None or not self._size_bytes:  # the first batch makes the files
+        has_entries = plan.has_entries
+        if has_entries or not self._size_bytes:  # the first batch makes the files
             counts = offset_index.create(), time_index.create()
         txns = files.txn_index.mark() if aborted else None
         before = self._index_state, self._first_timestamp, self._size_bytes
         log.pin()  # so that truncating does not need another descriptor
         try:
             log.pwrite(data, self._size_bytes)
-            if plan is not None:
+            if has_entries:
                 plan.append_to(offset_index, time_index)
             if aborted:
                 files.txn_index.append_all(aborted)

@@ -14,12 +14,14 @@ from tidelog.errors import (
 )
 from tidelog.lazy import np
 from tidelog.records.array_rows import every, increases
-from tidelog.records.batch import INT32_MAX, NO_TIMESTAMP
+from tidelog.records.batch import INT32_MAX, INT64_MIN, NO_TIMESTAMP
 from tidelog.segment.abstract_index import AbstractIndex
 from tidelog.segment.index_entries import TIME_INDEX_ENTRY, TimestampOffset
 from tidelog.segment.offset_index import check_relative
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
 
@@ -59,17 +61,16 @@ class TimeIndex(AbstractIndex):
         """
         if not skip_full_check:
             self.make_ready()
-        relative, last = offset - self.base_offset, self.last()
-        if last is not None and relative < last[1]:
-            raise self._out_of_order(offset)
-        if last is not None and timestamp < last[0]:
-            raise self._going_back(timestamp)
-        if timestamp <= (NO_TIMESTAMP if last is None else last[0]):
-            return False
-        if not 0 <= relative <= INT32_MAX:
-            raise SegmentOffsetOverflow(self.base_offset, offset)
-        self._append_one(timestamp, relative)
-        return True
+        greater = self._greater_few([(timestamp, offset)])
+        self._append_few(greater)
+        return bool(greater)
+
+    def maybe_append_few(self, entries: Sequence[tuple[int, int]]) -> None:
+        """Append a few entries, each a timestamp and an offset, as ``maybe_append_all``."""
+        greater = self._greater_few(entries)
+        if greater:
+            self.create()
+            self._append_few(self._fitting(greater))
 
     def maybe_append_all(self, timestamps: NDArray[np.int64], offsets: NDArray[np.int64]) -> None:
         """Append the entries whose timestamp is above the one before, while there is room.
@@ -96,6 +97,23 @@ class TimeIndex(AbstractIndex):
         relative = self.entries().filled_values
         wanted = min(max(offset - self.base_offset, 0), np.iinfo(np.int64).max)
         self.keep(int(relative.searchsorted(wanted, "left")))
+
+    def _greater_few(self, entries: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Return timestamps and relative offsets of those of a few entries with a new timestamp."""
+        base, last, greater = self.base_offset, self.last(), []
+        before, least = (NO_TIMESTAMP, INT64_MIN) if last is None else last
+        for timestamp, offset in entries:
+            relative = offset - base
+            if relative < least:
+                raise self._out_of_order(offset)
+            if timestamp < before:
+                raise self._going_back(timestamp)
+            if timestamp > before:
+                if not 0 <= relative <= INT32_MAX:
+                    raise SegmentOffsetOverflow(base, offset)
+                greater.append((timestamp, relative))
+            before, least = timestamp, relative
+        return greater
 
     def _greater_ones(
         self, timestamps: NDArray[np.int64], offsets: NDArray[np.int64]

@@ -10,19 +10,29 @@ from typing import TYPE_CHECKING, Any, Unpack
 import pytest
 
 from tidelog.config.log_config import LogConfig
+from tidelog.errors import InvariantError, OffsetsOutOfOrder, SegmentOffsetOverflow
 from tidelog.records.builder import BatchSpec
 from tidelog.records.memory import walk
 from tidelog.segment.segment import LogSegment
 from tidelog.testing import CrashFileSystem, ManualClock, build_batch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from tidelog.records.builder import BatchFields
     from tidelog.segment.offset_index import OffsetIndex
     from tidelog.segment.time_index import TimeIndex
 
 DIRECTORY = "/data/topic-0"
+
+
+def is_refused(append: Callable[[], object]) -> bool:
+    """Return whether an index refuses entries for their order or range."""
+    try:
+        append()
+    except (InvariantError, OffsetsOutOfOrder, SegmentOffsetOverflow):
+        return True
+    return False
 
 
 class Room:

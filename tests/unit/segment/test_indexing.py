@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tidelog.kernels import rows
 from tidelog.records.batch_columns import BatchColumns
-from tidelog.segment.indexing import IndexState, PlannedEntries, plan_entries
+from tidelog.segment.indexing import IndexState, PlannedEntries, plan_entries, plan_few
 
 Batch = tuple[int, int]
 """Size in bytes and maximum timestamp."""
@@ -88,4 +88,8 @@ def test_whole_appends_are_planned_batch_by_batch(
 
     plan = plan_entries(state, columns(batches, 77), position, interval_bytes)
 
-    assert listed(plan) == one_by_one(state, batches, position, interval_bytes)
+    expected = one_by_one(state, batches, position, interval_bytes)
+    assert listed(plan) == expected
+    few = plan_few(state, columns(batches).array.T.tolist(), position, interval_bytes)
+    assert ([(*one, *other) for one, other in zip(*few[:2], strict=True)], few.after) == expected
+    assert few.has_entries == plan.has_entries == bool(expected[0])

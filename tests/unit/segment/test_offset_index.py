@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
-from tests.unit.segment.conftest import offset_entries
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.segment.conftest import Room, is_refused, offset_entries
 
 from tidelog.errors import (
     InvalidArgument,
@@ -15,9 +15,6 @@ from tidelog.errors import (
 )
 from tidelog.segment.index_entries import OffsetPosition
 from tidelog.segment.offset_index import OffsetIndex
-
-if TYPE_CHECKING:
-    from tests.unit.segment.conftest import Room
 
 NAME = "00000000000000000045.index"
 BASE = 45
@@ -220,6 +217,32 @@ def test_many_entries_follow_the_last_one(room: Room) -> None:
     index.append_all(np.array([62, 63]), np.array([500, 600]))
 
     assert (index.entry_count, index.last_offset) == (6, 63)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    before=st.integers(0, 4),
+    offsets=st.lists(st.integers(BASE - 1, BASE + 9) | st.just(BASE + 2**31), max_size=8),
+    is_sorted=st.booleans(),
+)
+def test_a_few_entries_are_appended_as_many_are(
+    before: int, offsets: list[int], *, is_sorted: bool
+) -> None:
+    """In one write, while there is room, and none of them where one is refused."""
+    room, offsets = Room(), sorted(set(offsets)) if is_sorted else offsets
+    made = [OffsetIndex(room.fs, room.path(name), BASE, 6 * 8) for name in ("few", "many")]
+    for index in made:
+        index.append_all(BASE + np.arange(before), np.arange(before))
+    entries = list(zip(offsets, range(500, 600), strict=False))
+
+    few = is_refused(lambda: made[0].append_few(entries))
+
+    assert few == is_refused(
+        lambda: made[1].append_all(np.array(offsets, int), 500 + np.arange(len(offsets)))
+    )
+    assert made[0].entry_count == made[1].entry_count
+    if made[1].entry_count:
+        assert room.fs.read(room.path("few")) == room.fs.read(room.path("many"))
 
 
 def test_entries_at_both_ends_of_the_range_are_found_and_removed(room: Room) -> None:

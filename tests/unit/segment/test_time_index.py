@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from tests.unit.segment.conftest import time_entries
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.segment.conftest import Room, is_refused, time_entries
 
 from tidelog.errors import (
     InvalidArgument,
@@ -17,9 +18,6 @@ from tidelog.errors import (
 )
 from tidelog.segment.index_entries import TimestampOffset
 from tidelog.segment.time_index import TimeIndex
-
-if TYPE_CHECKING:
-    from tests.unit.segment.conftest import Room
 
 NAME = "00000000000000000345.timeindex"
 BASE = 345
@@ -183,6 +181,35 @@ def test_an_entry_at_the_greatest_relative_offset_fits(room: Room) -> None:
     with pytest.raises(SegmentOffsetOverflow):
         index.maybe_append_all(np.array([10, 20]), BASE + np.array([0, 2**31]))
     assert index.maybe_append(10, BASE + 2**31 - 1)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    before=st.integers(0, 4),
+    entries=st.lists(
+        st.tuples(st.integers(-1, 9), st.integers(-1, 9) | st.just(2**31)), max_size=8
+    ),
+    are_sorted=st.booleans(),
+)
+def test_a_few_entries_are_appended_as_many_are(
+    before: int, entries: list[tuple[int, int]], *, are_sorted: bool
+) -> None:
+    """Those with a new timestamp, while there is room, and none where one is refused."""
+    room, kept = Room(), np.arange(before)
+    made = [make(room, 6 * 12, name) for name in ("few", "many")]
+    for index in made:
+        index.maybe_append_all(kept, BASE + kept)
+    if are_sorted:
+        entries = sorted(zip(*map(sorted, zip(*entries, strict=True)), strict=True))
+    times, offsets = np.array(entries, np.int64).reshape(-1, 2).T
+
+    few = is_refused(lambda: made[0].maybe_append_few([(t, BASE + at) for t, at in entries]))
+
+    assert few == is_refused(lambda: made[1].maybe_append_all(times, BASE + offsets))
+    assert made[0].entry_count == made[1].entry_count
+    assert room.fs.exists(room.path("few")) == room.fs.exists(room.path("many"))
+    if room.fs.exists(room.path("few")):
+        assert room.fs.read(room.path("few")) == room.fs.read(room.path("many"))
 
 
 def test_offsets_must_not_decrease(room: Room) -> None:

@@ -90,16 +90,17 @@ class ProducerAppendInfo:
     ) -> CompletedTxn | None:
         """Check and note one batch; return the transaction that it ends, if it does.
 
-        ``place`` is where the batch will begin, for the first offset of a transaction.
+        ``place`` is where the batch will begin, for the first offset of a transaction; None: that
+        is not known.
         Raises InvalidProducerEpoch, OutOfOrderSequenceNumber, InvalidTxnState or
         TransactionCoordinatorFenced, each with the state unchanged for the caller.
         """
         if batch.is_control:
             return self._append_marker(batch, transaction_version)
-        self._append_data(batch, place or LogOffsetMetadata(batch.base_offset))
+        self._append_data(batch, place)
         return None
 
-    def _append_data(self, batch: ProducerBatch, place: LogOffsetMetadata) -> None:
+    def _append_data(self, batch: ProducerBatch, place: LogOffsetMetadata | None) -> None:
         self._check_epoch(batch, is_stale=batch.producer_epoch < self.updated.producer_epoch)
         if self.origin is AppendOrigin.CLIENT:
             self._check_sequence(batch)
@@ -119,7 +120,8 @@ class ProducerAppendInfo:
         )
         if open_txn is None and batch.is_transactional:
             self.updated = self.updated._replace(txn_first_offset=batch.base_offset)
-            self.started_txns.append(TxnMetadata(batch.producer_id, place))
+            first = place or LogOffsetMetadata(batch.base_offset)
+            self.started_txns.append(TxnMetadata(batch.producer_id, first))
 
     def _append_marker(self, batch: ProducerBatch, transaction_version: int) -> CompletedTxn | None:
         marker = batch.marker

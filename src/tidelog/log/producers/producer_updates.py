@@ -52,8 +52,11 @@ class ProducerUpdates:
             at = position + start if base_offset >= 0 else -1
             self.add(batch, LogOffsetMetadata(batch.base_offset, base_offset, at))
 
-    def add(self, batch: ProducerBatch, place: LogOffsetMetadata) -> None:
-        """Add a batch that is to be at a place; errors as ``ProducerAppendInfo.append``."""
+    def add(self, batch: ProducerBatch, place: LogOffsetMetadata | None) -> None:
+        """Add a batch that is to be at a place; arguments and errors as those of an append.
+
+        See ``ProducerAppendInfo.append``.
+        """
         producer_id = batch.producer_id
         info = self._infos.get(producer_id)
         if info is None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tidelog.codec.compression import Codec, compress
+from tidelog.kernels import rows
 from tidelog.kernels.runtime import gate
 from tidelog.records.batch import BATCH_HEADER, LOG_OVERHEAD, TimestampType
 from tidelog.records.builder import build_batch, pack_batch
@@ -135,6 +136,23 @@ def test_batches_of_several_requests_are_accepted_if_each_is() -> None:
     for refused, limit in (([DATA, wrong], 10_000), ([DATA, DATA * 2], 10_000), (parts, most - 1)):
         policy = LeaderPolicy()
         assert accept_together(refused, policy=policy, max_batch_bytes=limit, now_ms=NOW) is None
+
+
+@pytest.mark.parametrize("count", [1, 2, 12, 13, 40])
+def test_batches_that_come_together_are_placed_one_after_another(count: int) -> None:
+    """Any number of them gets what each would get by itself."""
+    parts = [build_batch(RECORDS[: 1 + each % 4]) for each in range(count)]
+    found = accept_together(parts, policy=LeaderPolicy(), max_batch_bytes=10_000, now_ms=NOW)
+    assert found is not None
+
+    columns, end = found.placed(70, 6)
+
+    alone, next_offset = b"", 70
+    for part in parts:
+        data, _, row = accepted(part).placed(next_offset, 6, NOW)
+        alone, next_offset = alone + data, row[rows.LAST_OFFSET] + 1
+    assert (bytes(found.data), end) == (alone, next_offset)
+    assert [columns.row(each) for each in range(count)] == walk(alone).batches.array.T.tolist()
 
 
 @pytest.mark.parametrize(("producer_id", "is_one"), [(-1, False), (0, True)])
