@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _BUFFER_BYTES: Final = 64 << 10
 """The size of a connection's buffer; a larger request gets one of its own."""
-_WIDE_BUFFER_BYTES: Final = 256 << 10
+_WIDE_BUFFER_BYTES: Final = 512 << 10
 """The same for a client that fills it with requests: those that come together are appended as one.
 """
 _COPIED_BYTES: Final = 8 << 10
@@ -314,7 +314,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def _drop_large_buffer(self) -> None:
         """Return to a buffer of the usual size: a large one ends where its request does."""
-        if len(self._buffer) > self._usual_bytes and self._start == self._filled:
+        size = len(self._buffer)
+        if size > self._usual_bytes and self._start == self._filled:
+            # Where one such request has come, more will: a wide buffer takes each with one read.
+            if size <= _WIDE_BUFFER_BYTES and self._room.widen(self):
+                self._usual_bytes = _WIDE_BUFFER_BYTES
             self._detach_buffer()
             self._room.give_back(self)
 

@@ -27,7 +27,7 @@ _ARRIVAL_S: Final = 10
 _ARRIVAL_BYTES_PER_S: Final = 1 << 20
 """A request that others wait for arrives at this rate at least, after ``_ARRIVAL_S``."""
 
-_MOST_WIDE: Final = 256
+_MOST_WIDE: Final = 128
 """Connections that may have a wide buffer: 64 MiB together, if all of them are filled."""
 
 _TLS: Final = "TLS"

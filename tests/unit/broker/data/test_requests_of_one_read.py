@@ -366,9 +366,30 @@ def test_a_client_that_fills_its_buffer_gets_a_wide_one_where_there_is_room() ->
             return len(line.connection.get_buffer(-1)) > usual
 
         lines: list[Line] = []
-        assert [widened() for _ in range(258)] == [True] * 256 + [False] * 2
+        assert [widened() for _ in range(130)] == [True] * 128 + [False] * 2
         lines[0].connection.close()
         assert widened()
+
+    with_home(test)
+
+
+@pytest.mark.parametrize(
+    ("size", "is_wide"), [(60_000, False), (70_000, True), (500_000, True), (530_000, False)]
+)
+def test_a_client_of_requests_that_a_wide_buffer_holds_gets_one(
+    size: int, *, is_wide: bool
+) -> None:
+    """One of them has come, and more will; of larger ones, each has a buffer of its own."""
+
+    async def test(home: BrokerHome) -> None:
+        line = Line(home)
+
+        line.feed(produce(0, size))
+
+        assert numbers(line) == [0]
+        assert len(line.connection.get_buffer(-1)) == (512 << 10 if is_wide else 64 << 10)
+        line.feed(produce(1, 100_000) + produce(2, 100_000) + produce(3, size))
+        assert numbers(line) == [0, 1, 2, 3]
 
     with_home(test)
 
