@@ -150,12 +150,13 @@ def compiled(phrase: Phrase) -> re.Pattern[str]:
 
 def test_prose_is_plain(sources: list[Source], root: Path) -> None:
     """No docstring, comment, message or page holds a phrase that was found unclear."""
-    texts = [*texts_of_code(sources), *texts_of_pages(root)]
+    # By text: half of them stand in several places, and all phrases are looked for in each.
+    texts = {text: place for place, text in [*texts_of_code(sources), *texts_of_pages(root)]}
     found = [
         f"{place}: {match[0]!r}, write {phrase.instead!r}"
         for phrase in PHRASES
         for pattern in [compiled(phrase)]
-        for place, text in texts
+        for text, place in texts.items()
         for match in pattern.finditer(text)
     ]
 
