@@ -371,9 +371,16 @@ def test_a_stop_does_not_wait_for_a_store(
         assert [one.value for one in found] == values[:11]
 
 
-@pytest.mark.parametrize("what", ["archive", "snapshot", "retain"])
+@pytest.mark.parametrize(
+    ("command", "snapshot", "stalled"),
+    [("archive", None, "PUT"), ("archive", "monday", "PUT"), ("retain", None, "GET")],
+)
 def test_a_stop_does_not_wait_for_the_store_of_a_request(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    snapshot: str | None,
+    stalled: str,
 ) -> None:
     """What another process has asked the service to do is given up, too, and answered."""
     data, archive = tmp_path / "data", f"s3://{BUCKET}/logs"
@@ -387,10 +394,9 @@ def test_a_stop_does_not_wait_for_the_store_of_a_request(
         "settings": {},
         **dict.fromkeys(("now_ms", "server_properties")),
     }
-    if what != "retain":
+    if command == "archive":
         flags = "takes_over", "follows_start", "sweeps", "truncates"
-        name = "monday" if what == "snapshot" else None
-        arguments |= {"to": archive, "snapshot": name, **dict.fromkeys(flags, False)}
+        arguments |= {"to": archive, "snapshot": snapshot, **dict.fromkeys(flags, False)}
     with object_server() as server:
         for name, setting in {**ENVIRONMENT, "AWS_ENDPOINT_URL": server.endpoint}.items():
             monkeypatch.setenv(name, setting)
@@ -399,10 +405,9 @@ def test_a_stop_does_not_wait_for_the_store_of_a_request(
         with tidelog.open(data) as logs:
             for number in range(12):
                 logs.append("t", b"%d" % number * 5_000)
-        kind = "retain" if what == "retain" else "archive"
-        request = Request(kind, arguments, deadline_ms=1 << 60)
+        request = Request(command, arguments, deadline_ms=1 << 60)
         (data / f"tidelog.{1:032x}.request").write_bytes(request.encoded())
-        server.faults = [Fault("stall", "GET" if what == "retain" else "PUT", "", 15)]
+        server.faults = [Fault("stall", stalled, "", 15)]
 
         stopped = stop(Work(lambda *_: None, {}, "request-claimed ", 0), [data], 1.0)
 
