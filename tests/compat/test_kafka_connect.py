@@ -133,7 +133,7 @@ def test_connectors_that_are_killed_go_on_where_they_were(java: Java, tmp_path: 
             "connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector",
             "file": str(sink),
             "topics": "lines",
-            # Else it writes lines before the source has committed them, and the source is killed.
+            # Else the test could kill the source before it has committed what the sink has written.
             "consumer.override.isolation.level": "read_committed",
             # The one that is killed leaves no word: it is a member for as long as this.
             "consumer.override.session.timeout.ms": "6000",
